@@ -1,0 +1,223 @@
+/* twohop: hierarchical two-hop collectives. The C API, in the shape NCCL users know.
+ *
+ * Conventions for every function below
+ *   - It returns a twohopResult_t; nothing is thrown and nothing aborts the process.
+ *   - After an error, twohopGetLastError(comm) (or NULL for the calling thread) explains it in words.
+ *   - Counts are in elements of the datatype. Sizes whose name ends in _bytes are in bytes.
+ *   - A communicator is used by one thread at a time; twohopCommAbort, twohopCommGetAsyncError and
+ *     twohopGetLastError may be called from any thread at any time before twohopCommDestroy.
+ *   - Collectives are called by every rank of a communicator in the same order with the same arguments.
+ *     Calls that do not match are reported as twohopInvalidUsage on all ranks; nothing is computed from them.
+ *
+ * Needs no MPI, CUDA or verbs header.
+ */
+#ifndef TWOHOP_TWOHOP_H_
+#define TWOHOP_TWOHOP_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TWOHOP_MAJOR 0
+#define TWOHOP_MINOR 1
+#define TWOHOP_PATCH 0
+#define TWOHOP_VERSION_CODE (TWOHOP_MAJOR * 10000 + TWOHOP_MINOR * 100 + TWOHOP_PATCH)
+
+#define TWOHOP_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Result codes. 0 to 7 have NCCL's numbers and meanings. */
+typedef enum {
+  twohopSuccess = 0,
+  twohopUnhandledCudaError = 1, /* a CUDA call failed */
+  twohopSystemError = 2,        /* a system call failed: socket, memory, file */
+  twohopInternalError = 3,      /* a fault of twohop itself: please report it */
+  twohopInvalidArgument = 4,    /* an argument or a TWOHOP_* variable is not acceptable */
+  twohopInvalidUsage = 5,       /* a call that does not fit the calls before it or those of other ranks */
+  twohopRemoteError = 6,        /* another rank failed or was lost */
+  twohopInProgress = 7,         /* not an error: the operation is still running */
+  twohopTimeout = 8,            /* no progress for TWOHOP_TIMEOUT_S seconds */
+  twohopAborted = 9             /* the communicator was aborted, here or on another rank */
+} twohopResult_t;
+
+/* Element types. Values are stable; they are written on the wire. */
+typedef enum {
+  twohopInt8 = 0,
+  twohopUint8 = 1,
+  twohopInt32 = 2,
+  twohopUint32 = 3,
+  twohopInt64 = 4,
+  twohopUint64 = 5,
+  twohopFloat16 = 6,
+  twohopFloat32 = 7,
+  twohopFloat64 = 8,
+  twohopBfloat16 = 9,
+  twohopFloat8e4m3 = 10, /* OCP E4M3 (finite, one NaN pattern per sign) */
+  twohopFloat8e5m2 = 11  /* OCP E5M2 */
+} twohopDataType_t;
+#define TWOHOP_NUM_DATATYPES 12
+
+/* Reduction operations. Values from TWOHOP_NUM_OPS on are handles made by twohopRedOpCreatePreMulSum. */
+typedef enum {
+  twohopSum = 0,
+  twohopProd = 1,
+  twohopMax = 2,
+  twohopMin = 3,
+  twohopAvg = 4,
+  twohopMaxRedOp = 0x7fffffff
+} twohopRedOp_t;
+#define TWOHOP_NUM_OPS 5
+
+typedef struct twohopComm* twohopComm_t;
+typedef struct twohopStream* twohopStream_t;
+
+/* Names a job. Opaque bytes: an address and a random secret. Made by one process, sent by the user's own
+ * means to all ranks, and worth keeping confidential: whoever holds it can join. */
+#define TWOHOP_UNIQUE_ID_BYTES 128
+typedef struct {
+  char internal[TWOHOP_UNIQUE_ID_BYTES];
+} twohopUniqueId;
+
+/* Options of one communicator. Initialise with TWOHOP_CONFIG_INITIALIZER, then set what you need.
+ * A field left at its initial value takes the TWOHOP_* variable, then the built-in default. */
+typedef struct {
+  size_t size;            /* sizeof(twohopConfig_t) as the caller was compiled; set by the initializer */
+  uint32_t version;       /* TWOHOP_VERSION_CODE as the caller was compiled; set by the initializer */
+  int32_t nchannels;      /* 1..16; 0: default (TWOHOP_NCHANNELS) */
+  double timeout_s;       /* seconds without progress before a call fails; 0: default (TWOHOP_TIMEOUT_S) */
+  const char* algo;       /* "two-hop", "flat", "flat-naive", "auto"; NULL: default (TWOHOP_ALGO). Copied. */
+  const char* comm_name;  /* name used in messages; NULL: none. Copied. */
+  int32_t ranks_per_node; /* >0: cut each host into virtual nodes of this many ranks; 0: TWOHOP_RANKS_PER_NODE */
+} twohopConfig_t;
+#define TWOHOP_CONFIG_INITIALIZER \
+  { sizeof(twohopConfig_t), TWOHOP_VERSION_CODE, 0, 0.0, NULL, NULL, 0 }
+
+/* ---- Version and errors ---------------------------------------------------------------------------- */
+
+/* Stores TWOHOP_VERSION_CODE of the library that is loaded. */
+TWOHOP_API twohopResult_t twohopGetVersion(int* version);
+
+/* A short constant text for a result code; never NULL. */
+TWOHOP_API const char* twohopGetErrorString(twohopResult_t result);
+
+/* The full text of the last error of comm, or of the calling thread's last failed call when comm is NULL.
+ * Never NULL; "" when there was none. Valid until the calling thread's next twohopGetLastError. */
+TWOHOP_API const char* twohopGetLastError(twohopComm_t comm);
+
+/* ---- Communicators --------------------------------------------------------------------------------- */
+
+/* Makes an id and starts listening for the ranks of one communicator, in this process. Call it in one
+ * process and hand the bytes to all ranks; this process must live until they have all joined.
+ * Use an id for one communicator only. Errors: twohopSystemError if no interface can be listened on. */
+TWOHOP_API twohopResult_t twohopGetUniqueId(twohopUniqueId* id);
+
+/* Joins communicator `id` as `rank` of `nranks`; blocks until all ranks have joined, at most
+ * TWOHOP_INIT_TIMEOUT_S seconds. Inside a group it returns at once and twohopGroupEnd completes it.
+ * Errors: twohopInvalidArgument (rank out of range, malformed id, bad variable), twohopInvalidUsage
+ * (a rank joined twice, ranks disagree on nranks or options), twohopTimeout (names the ranks missing). */
+TWOHOP_API twohopResult_t twohopCommInitRank(twohopComm_t* comm, int nranks, twohopUniqueId id, int rank);
+
+/* The same with options of its own; config NULL means defaults. config is read during the call only. */
+TWOHOP_API twohopResult_t twohopCommInitRankConfig(twohopComm_t* comm, int nranks, twohopUniqueId id, int rank,
+                                                   const twohopConfig_t* config);
+
+/* Joins as the launcher's variables say: RANK, WORLD_SIZE, MASTER_ADDR, and TWOHOP_PORT (default MASTER_PORT + 1,
+ * since torchrun's own store holds MASTER_PORT). Rank 0 listens. The secret is TWOHOP_JOB_SECRET; without one only
+ * loopback addresses are accepted. May be called again for further communicators, in the same order on all ranks. */
+TWOHOP_API twohopResult_t twohopCommInitEnv(twohopComm_t* comm, const twohopConfig_t* config);
+
+/* Rank, number of ranks, and the shape found: number of nodes, this rank's node, rank inside the node, ranks on it. */
+TWOHOP_API twohopResult_t twohopCommUserRank(twohopComm_t comm, int* rank);
+TWOHOP_API twohopResult_t twohopCommCount(twohopComm_t comm, int* nranks);
+typedef struct {
+  int32_t nnodes, node, local_rank, local_size;
+} twohopShape_t;
+TWOHOP_API twohopResult_t twohopCommShape(twohopComm_t comm, twohopShape_t* shape);
+
+/* Frees comm after its pending calls have completed; does not wait for other ranks to destroy theirs.
+ * comm may be NULL. A communicator that has failed can be destroyed too. */
+TWOHOP_API twohopResult_t twohopCommDestroy(twohopComm_t comm);
+
+/* Makes every pending and later call of comm end with twohopAborted, on all ranks, and returns at once.
+ * Any thread. comm stays valid until twohopCommDestroy. */
+TWOHOP_API twohopResult_t twohopCommAbort(twohopComm_t comm);
+
+/* twohopSuccess while comm is healthy, else the error it has failed with (a lost rank is noticed between calls too). */
+TWOHOP_API twohopResult_t twohopCommGetAsyncError(twohopComm_t comm, twohopResult_t* async_error);
+
+/* ---- Streams: asynchronous calls on host memory ------------------------------------------------------ */
+
+/* A stream runs the calls given to it in order, on a thread of its own. A NULL stream means: block until done.
+ * Buffers of an asynchronous call belong to the library until the stream has passed it. */
+TWOHOP_API twohopResult_t twohopStreamCreate(twohopStream_t* stream);
+/* Waits until all calls given so far are done; returns the first error among calls since the last synchronize. */
+TWOHOP_API twohopResult_t twohopStreamSynchronize(twohopStream_t stream);
+/* twohopSuccess if idle, twohopInProgress if not, or the first error. */
+TWOHOP_API twohopResult_t twohopStreamQuery(twohopStream_t stream);
+/* Waits for its calls, then frees it. */
+TWOHOP_API twohopResult_t twohopStreamDestroy(twohopStream_t stream);
+
+/* ---- Groups ------------------------------------------------------------------------------------------ */
+
+/* Between GroupStart and the matching GroupEnd of a thread no call blocks, init included. GroupEnd runs them all
+ * together, so that one thread may hold several ranks. Groups nest; the outermost GroupEnd does the work, and
+ * returns the first error. Calls with a stream are handed to it and do not make GroupEnd wait. */
+TWOHOP_API twohopResult_t twohopGroupStart(void);
+TWOHOP_API twohopResult_t twohopGroupEnd(void);
+
+/* ---- Collectives ------------------------------------------------------------------------------------- */
+
+/* Buffers are the caller's, aligned to the element; any count including 0. Send and receive buffers are either
+ * exactly in place, as each function says, or disjoint; any other overlap is twohopInvalidArgument. Every rank
+ * gets the same bits, and the same call on the same cluster gives the same bits again. */
+
+/* recv[i] = op over all ranks of send[i], i < count. In place: send == recv. */
+TWOHOP_API twohopResult_t twohopAllReduce(const void* send, void* recv, size_t count, twohopDataType_t type,
+                                          twohopRedOp_t op, twohopComm_t comm, twohopStream_t stream);
+
+/* send holds nranks * recvcount elements; rank r gets the reduction of block r. In place: recv == send + rank * recvcount. */
+TWOHOP_API twohopResult_t twohopReduceScatter(const void* send, void* recv, size_t recvcount, twohopDataType_t type,
+                                              twohopRedOp_t op, twohopComm_t comm, twohopStream_t stream);
+
+/* recv holds nranks * sendcount elements; block r is rank r's send. In place: send == recv + rank * sendcount. */
+TWOHOP_API twohopResult_t twohopAllGather(const void* send, void* recv, size_t sendcount, twohopDataType_t type,
+                                          twohopComm_t comm, twohopStream_t stream);
+
+/* recv of every rank becomes send of rank `root` (send is read on root only). In place: send == recv. */
+TWOHOP_API twohopResult_t twohopBroadcast(const void* send, void* recv, size_t count, twohopDataType_t type, int root,
+                                          twohopComm_t comm, twohopStream_t stream);
+
+/* Returns (or lets the stream pass) when every rank has entered it. */
+TWOHOP_API twohopResult_t twohopBarrier(twohopComm_t comm, twohopStream_t stream);
+
+/* ---- Reductions of one's own -------------------------------------------------------------------------- */
+
+/* Makes an operation that multiplies this rank's contribution by *scalar and sums. scalar is one element of `type`,
+ * read during this call; each rank gives its own. Floating types of 32 bits and less are scaled in float32 before
+ * their first rounding; integers wrap. The handle is good for `type` and `comm` until it is destroyed.
+ * Every rank creates its operations in the same order. */
+TWOHOP_API twohopResult_t twohopRedOpCreatePreMulSum(twohopRedOp_t* op, const void* scalar, twohopDataType_t type,
+                                                     twohopComm_t comm);
+TWOHOP_API twohopResult_t twohopRedOpDestroy(twohopRedOp_t op, twohopComm_t comm);
+
+/* ---- Counters ------------------------------------------------------------------------------------------ */
+
+/* What this rank has done since init. Snapshot; fill `size` with sizeof(twohopCounters_t) before the call. */
+typedef struct {
+  size_t size;
+  uint64_t calls;              /* collectives completed */
+  uint64_t net_bytes_sent;     /* payload and headers handed to the network for ranks of other nodes */
+  uint64_t net_bytes_received; /* the same, received */
+  uint64_t puts;               /* messages posted */
+  uint64_t flushes;            /* batches handed to the network; puts / flushes is the batch size */
+  uint64_t sleeps;             /* times a call went to sleep waiting */
+  uint64_t yields;             /* times it yielded the core */
+} twohopCounters_t;
+TWOHOP_API twohopResult_t twohopCommGetCounters(twohopComm_t comm, twohopCounters_t* counters);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TWOHOP_TWOHOP_H_ */

@@ -1,0 +1,50 @@
+// Mutual proof, at the start of a TCP connection, that both ends hold the job's secret.
+//
+// Both ends send a random nonce, then an HMAC over both nonces, their role, the purpose and their hello payload
+// (libsodium crypto_auth). Fixed sizes, a version first, payloads of at most kMaxHelloBytes. Nothing is encrypted.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/socket.hpp"
+
+namespace twohop {
+
+using Secret = std::array<unsigned char, 32>;
+using Bytes = std::vector<std::byte>;
+
+constexpr size_t kMaxHelloBytes = 4096;
+
+enum class Purpose : uint32_t { kRendezvous = 1, kControl = 2, kData = 3 };
+
+Secret random_secret();
+/// A secret derived from a passphrase and a label (a hash, not a password KDF).
+Secret derive_secret(const std::string& passphrase, const std::string& label);
+
+/// Connecting end: sends `hello` with proof, checks the acceptor's proof.
+Result<> handshake(int fd, const Secret& secret, Purpose purpose, std::span<const std::byte> hello, Deadline deadline);
+
+/// Accepting end: serves any number of connections at once, so that wrong, silent or slow ones are dropped (a few
+/// seconds, at most a few hundred open at once) and delay nobody.
+class Acceptor {
+ public:
+  Acceptor(Fd listener, const Secret& secret, Purpose purpose);
+  ~Acceptor();
+  struct Peer {
+    Fd fd;        // tuned (see tune_socket)
+    Bytes hello;  // authenticated
+  };
+  /// The next peer that proves itself, or twohopTimeout at the deadline, or twohopAborted when stop_fd becomes
+  /// readable.
+  Result<Peer> next(Deadline deadline, int stop_fd = -1);
+  int listener() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace twohop

@@ -1,0 +1,58 @@
+// The options table: every TWOHOP_* variable, its range, default and help. The only place that reads them.
+//
+// A process reads its environment once, at the first use of the library (options()). A value that does not parse or
+// lies outside its range is an error that every twohopCommInit* returns; an unknown TWOHOP_* name is a warning
+// that names the nearest known one. Launcher variables (RANK, MASTER_ADDR, ...) are read here too.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace twohop {
+
+struct Options {
+  std::string algo = "auto";        // TWOHOP_ALGO
+  int64_t nchannels = 2;            // TWOHOP_NCHANNELS
+  int64_t buff_bytes = 4 << 20;     // TWOHOP_BUFFSIZE: window bytes per channel
+  int64_t chunk_bytes = 128 << 10;  // TWOHOP_CHUNK_BYTES: largest chunk
+  int64_t ranks_per_node = 0;       // TWOHOP_RANKS_PER_NODE: 0 as found
+  std::string host_id;              // TWOHOP_HOSTID: empty: from the machine
+  std::string socket_ifname;        // TWOHOP_SOCKET_IFNAME
+  int64_t timeout_s = 600;          // TWOHOP_TIMEOUT_S
+  int64_t init_timeout_s = 120;     // TWOHOP_INIT_TIMEOUT_S
+  int64_t spin = 200;               // TWOHOP_SPIN: polls before yielding
+  int64_t yields = 100;             // TWOHOP_YIELDS: yields before sleeping
+  std::string reduce_isa = "auto";  // TWOHOP_REDUCE_ISA: auto, scalar, avx2, avx512
+  int64_t port = 0;                 // TWOHOP_PORT: 0: MASTER_PORT + 1
+  std::string job_secret;           // TWOHOP_JOB_SECRET
+  std::string debug = "WARN";       // TWOHOP_DEBUG
+  std::string debug_file;           // TWOHOP_DEBUG_FILE
+};
+
+/// The process's snapshot, or the first error found while reading it. Thread safe; never changes after the first call.
+const Result<Options>& options();
+
+/// Parses an environment given as "NAME=value" strings: what options() does, for tests and `twohop env`.
+/// `warnings` receives one line per unknown TWOHOP_* name.
+Result<Options> parse_options(const std::vector<std::string>& environment, std::vector<std::string>* warnings);
+
+/// One row per variable: name, default, accepted values, help; in documentation order.
+struct OptionHelp {
+  std::string name, default_value, accepted, help;
+};
+std::vector<OptionHelp> option_help();
+
+/// RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT as torchrun-like launchers set them.
+struct LauncherEnv {
+  int rank = -1, world_size = -1, local_rank = -1;
+  std::string master_addr;
+  int master_port = -1;
+};
+/// Errors name the variable that is missing or malformed.
+Result<LauncherEnv> launcher_env();
+
+}  // namespace twohop

@@ -1,0 +1,43 @@
+// The control channel of a communicator: a tree of TCP connections, O(fan-out) sockets per rank.
+//
+// During init it carries collective exchanges. Afterwards the process's watcher thread listens on it: a lost process
+// (its sockets close) or an announced failure is flooded to all ranks within a second, and handed to on_failure.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/handshake.hpp"
+#include "base/result.hpp"
+
+namespace twohop {
+
+class Control {
+ public:
+  /// Joins the job. Returns when every rank has its tree connections. Errors: bad id, a rank that joined twice, ranks
+  /// that disagree on nranks, a timeout that names the missing ranks.
+  static Result<std::unique_ptr<Control>> join(const twohopUniqueId& id, int rank, int nranks, Deadline deadline);
+
+  /// Says goodbye if nothing failed (its closing is then no failure for others), stops watching, closes. Does not wait
+  /// for peers.
+  virtual ~Control() = default;
+
+  virtual int rank() const = 0;
+  virtual int nranks() const = 0;
+  virtual const Secret& secret() const = 0;
+
+  /// Every rank's bytes (at most 64 KiB each, sizes may differ), by rank. Collective; blocks. Only before watch().
+  virtual Result<std::vector<Bytes>> all_gather(std::span<const std::byte> mine, Deadline deadline) = 0;
+
+  /// Called once at most, from the watcher thread: a rank was lost, or announced an error. error.rank is that rank.
+  using FailureHandler = std::function<void(const Error&)>;
+  /// Hands the sockets to the watcher thread.
+  virtual void watch(FailureHandler on_failure) = 0;
+
+  /// Tells all other ranks (code and message travel), from any thread; returns at once. Later announcements are
+  /// ignored.
+  virtual void announce(const Error& error) = 0;
+};
+
+}  // namespace twohop

@@ -1,0 +1,54 @@
+// Element math: n-ary reductions of every type and operation, in one pass, with equal bits from every instruction set.
+//
+// dst[i] = fold(op, scale_0 * src_0[i], scale_1 * src_1[i], ...), left to right. 8- and 16-bit floats are widened to
+// float32, folded there and rounded once, to nearest even (fp8 saturates to the largest finite value; fp16 and bf16
+// overflow to infinity). min/max ignore NaN unless all are NaN, and hold -0 < +0. A NaN result is the type's canonical
+// quiet NaN. Integers wrap. `divisor` > 1 (integer average) divides the wrapped result once, toward zero, in the
+// element type.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace twohop {
+
+size_t type_size(twohopDataType_t type);  // bytes
+const char* type_name(
+    twohopDataType_t type);  // nccl-tests' names: int8 ... half, float, double, bfloat16, fp8_e4m3, fp8_e5m2
+bool is_floating(twohopDataType_t type);
+
+enum class MathOp : uint8_t { kSum, kProd, kMax, kMin };
+
+/// A scale factor, in the member its type uses: f64 for float64, f32 for all other floating types, bits (wrapping) for
+/// integers.
+union Scalar {
+  uint64_t bits;
+  float f32;
+  double f64;
+};
+Scalar one(twohopDataType_t type);
+/// The scalar at `element` (one element of `type`, any alignment).
+Scalar load_scalar(const void* element, twohopDataType_t type);
+/// 1/n for floating types; one for integers (whose average divides at the end instead).
+Scalar reciprocal(twohopDataType_t type, uint64_t n);
+
+constexpr int kMaxReduceSources = 64;
+
+/// dst may be exactly one of the sources; no other overlap. `scales` is null (all one) or one per source.
+/// nsrcs 1..kMaxReduceSources; count in elements, 0 allowed; pointers aligned to the element.
+using ReduceFn = void (*)(void* dst, const void* const* srcs, int nsrcs, const Scalar* scales, uint64_t divisor,
+                          size_t count);
+
+enum class Isa : uint8_t { kScalar, kAvx2, kAvx512 };
+const char* isa_name(Isa isa);
+bool isa_supported(Isa isa);
+/// "auto", "scalar", "avx2", "avx512" (TWOHOP_REDUCE_ISA); an error when this CPU lacks it.
+Result<Isa> choose_isa(const std::string& name);
+
+/// Never null for valid arguments.
+ReduceFn reduce_kernel(Isa isa, twohopDataType_t type, MathOp op);
+
+}  // namespace twohop

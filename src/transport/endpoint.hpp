@@ -1,0 +1,107 @@
+// Endpoint: how one rank of one communicator talks to ranks of other nodes. Each transport implements it.
+//
+// A link is a one-way, ordered stream of puts from one rank to another on one channel. A put writes up to two runs of
+// bytes into the link's inbox at the receiver and is then counted as arrived there, in order. The receiver gives
+// credit back by release(), also in order. The endpoint moves bytes and counts; what the counts mean (slots, who may
+// overwrite what, when) is the schedule's business. Seams are virtual per batch, not per put: put() and release() only
+// append.
+//
+// One thread at a time (the one that progresses the communicator). Nothing here blocks except connect() and drain().
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/handshake.hpp"
+#include "base/result.hpp"
+
+namespace twohop {
+
+/// Which call a put belongs to, and the hash of that call's arguments.
+struct CallTag {
+  uint64_t call = 0;
+  uint64_t signature = 0;
+};
+
+struct LinkId {
+  uint16_t channel = 0;
+  uint16_t tag = 0;          // tells apart links of one channel between the same two ranks
+  int32_t src = 0, dst = 0;  // ranks
+  bool operator==(const LinkId&) const = default;
+};
+
+/// One contiguous piece of a put. `source` must stay unchanged until the put is sent.
+struct PutRun {
+  const void* source = nullptr;
+  uint64_t inbox_offset = 0;  // from the start of the link's inbox
+  uint64_t bytes = 0;         // 0 is fine: an empty put still arrives
+};
+
+/// The sender's view of a link. Cumulative counts since connect(); they never go back.
+struct OutLink {
+  LinkId id;
+  uint64_t inbox_bytes = 0;  // capacity at the receiver
+  uint64_t posted = 0;       // put() calls
+  uint64_t sent = 0;         // puts whose sources may be overwritten
+  uint64_t consumed = 0;     // puts the receiver has released
+};
+
+/// The receiver's view of a link.
+struct InLink {
+  LinkId id;
+  std::span<std::byte> inbox;
+  uint64_t arrived = 0;         // puts whose bytes are all in the inbox
+  uint64_t released = 0;        // release() calls
+  std::array<CallTag, 4> tags;  // tag of the latest put seen of call c, at [c % 4]
+};
+
+/// At most this many puts of one link are between put() and release().
+constexpr uint64_t kMaxPutsInFlight = 64;
+
+struct EndpointCounters {
+  uint64_t bytes_sent = 0, bytes_received = 0;  // payload and headers
+  uint64_t puts = 0, credits = 0, flushes = 0;
+};
+
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;
+
+  /// What other ranks need to connect to this one; at most 512 bytes, exchanged by the caller.
+  virtual Bytes address() const = 0;
+
+  /// Connects all links; every rank calls it at the same time. out/in are the links that start/end at this rank, out
+  /// with inbox_bytes set and in with inbox memory set (the memory is the caller's and outlives the endpoint);
+  /// all_addresses is indexed by rank. The links are stored at stable addresses: out(i)/in(i) have the order given
+  /// here.
+  virtual Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
+                           Deadline deadline) = 0;
+  virtual OutLink& out(size_t i) = 0;
+  virtual InLink& in(size_t i) = 0;
+
+  /// Appends a put of one or two runs to the batch. Copies `runs`; the bytes they point to must stay until sent.
+  virtual void put(size_t out_link, const CallTag& tag, std::span<const PutRun> runs) = 0;
+  /// Gives one put's credit back (in order of arrival). Several may be merged into one message.
+  virtual void release(size_t in_link) = 0;
+  /// Starts sending what was appended since the last flush; cheap when there is nothing.
+  virtual Result<> flush() = 0;
+  /// Moves bytes both ways without blocking and updates the links' counts; true if any count changed.
+  /// The error names the peer and the cause; the endpoint is then dead.
+  virtual Result<bool> poll() = 0;
+  /// Appends what to wait for when there is nothing to do (readable; writable where output is pending).
+  virtual void wait_for(std::vector<pollfd>& fds) const = 0;
+  /// Waits until all puts are sent and consumed or the deadline passes, then closes so that nothing in flight is lost.
+  virtual Result<> drain(Deadline deadline) = 0;
+
+  virtual EndpointCounters counters() const = 0;
+};
+
+/// tcp: one socket per (channel, pair of ranks). Listens on the interface chosen by `ifname` (choose_interface).
+Result<std::unique_ptr<Endpoint>> make_tcp_endpoint(int rank, const std::string& ifname, const Secret& secret);
+
+}  // namespace twohop
