@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,26 +32,37 @@ struct Options {
   std::string debug_file;           // TWOHOP_DEBUG_FILE
 };
 
+/// "NAME=value" strings, as in the process's environment.
+using Environment = std::vector<std::string>;
+
 /// The process's snapshot, or the first error found while reading it. Thread safe; never changes after the first call.
+/// The first call also logs the warnings.
 const Result<Options>& options();
 
-/// Parses an environment given as "NAME=value" strings: what options() does, for tests and `twohop env`.
-/// `warnings` receives one line per unknown TWOHOP_* name.
-Result<Options> parse_options(const std::vector<std::string>& environment, std::vector<std::string>* warnings);
+/// The same values without the verdict: variables in error keep their default, and nothing is logged. For the log
+/// itself, which must work while another variable is wrong.
+const Options& options_even_if_wrong();
+
+/// Parses an environment: what options() does, for tests and `twohop env`. A variable set to nothing counts as unset.
+/// `warnings` (may be null) receives one line per unknown TWOHOP_* name.
+Result<Options> parse_options(const Environment& environment, std::vector<std::string>* warnings);
 
 /// One row per variable: name, default, accepted values, help; in documentation order.
 struct OptionHelp {
   std::string name, default_value, accepted, help;
 };
 std::vector<OptionHelp> option_help();
+/// The same as a Markdown table: the README's section.
+std::string options_table();
 
 /// RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT as torchrun-like launchers set them.
 struct LauncherEnv {
-  int rank = -1, world_size = -1, local_rank = -1;
+  int rank = -1, world_size = -1, local_rank = -1;  // local_rank stays -1 where LOCAL_RANK is not set
   std::string master_addr;
-  int master_port = -1;
+  int master_port = -1;  // -1 only where TWOHOP_PORT stands in for it
 };
-/// Errors name the variable that is missing or malformed.
+/// Reads them afresh at each call, since programs set them late. Errors name the variable that is missing or malformed.
 Result<LauncherEnv> launcher_env();
+Result<LauncherEnv> parse_launcher_env(const Environment& environment);
 
 }  // namespace twohop

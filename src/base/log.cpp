@@ -1,0 +1,101 @@
+// Where does a log line go, and in what shape? One spdlog sink per process, opened at the first question.
+#include "base/log.hpp"
+
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "base/options.hpp"
+
+namespace twohop {
+namespace {
+
+// TWOHOP_DEBUG's words, which the options table has checked; VERSION asks for the version line and errors.
+LogLevel level_of(std::string_view debug) {
+  constexpr std::array<std::pair<std::string_view, LogLevel>, 6> kWords = {{{"NONE", LogLevel::kNone},
+                                                                            {"VERSION", LogLevel::kError},
+                                                                            {"WARN", LogLevel::kWarn},
+                                                                            {"INFO", LogLevel::kInfo},
+                                                                            {"DEBUG", LogLevel::kDebug},
+                                                                            {"TRACE", LogLevel::kTrace}}};
+  for (auto [word, level] : kWords)
+    if (word == debug) return level;
+  return LogLevel::kWarn;
+}
+
+std::string_view word_of(LogLevel level) {
+  constexpr std::array<std::string_view, 6> kWords = {"NONE", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
+  return kWords[static_cast<size_t>(level)];
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "host";
+  return name.data();
+}
+
+std::string replace_all(std::string text, std::string_view what, std::string_view with) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
+  return text;
+}
+
+class Log {
+ public:
+  static Log& get() {
+    static Log* log = new Log(options_even_if_wrong());  // never freed: other threads may log while we exit
+    return *log;
+  }
+
+  bool enabled(LogLevel level) const { return level <= level_ && level != LogLevel::kNone; }
+  void line(LogLevel level, std::string_view text) { logger_->info("{} {}", word_of(level), text); }
+
+ private:
+  explicit Log(const Options& options) : level_(level_of(options.debug)) {
+    open(options.debug_file);
+    if (options.debug == "VERSION" || level_ >= LogLevel::kInfo)
+      line(LogLevel::kInfo, fmt::format("version {}.{}.{}", TWOHOP_MAJOR, TWOHOP_MINOR, TWOHOP_PATCH));
+  }
+
+  void open(const std::string& pattern) {
+    std::string failure;
+    spdlog::sink_ptr sink = pattern.empty() ? nullptr : open_file(pattern, failure);
+    if (!sink) sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    logger_ = std::make_unique<spdlog::logger>("twohop", std::move(sink));
+    logger_->set_level(spdlog::level::trace);
+    logger_->flush_on(spdlog::level::trace);
+    // %P is asked for at each line, so that a forked process signs with its own number.
+    logger_->set_pattern(replace_all(host_name(), "%", "%%") + ":%P twohop %v");
+    if (!failure.empty() && enabled(LogLevel::kWarn)) line(LogLevel::kWarn, failure);
+  }
+
+  static spdlog::sink_ptr open_file(const std::string& pattern, std::string& failure) {
+    std::string name = replace_all(replace_all(pattern, "%h", host_name()), "%p", std::to_string(getpid()));
+    try {
+      return std::make_shared<spdlog::sinks::basic_file_sink_mt>(name);
+    } catch (const spdlog::spdlog_ex& e) {
+      failure = fmt::format("TWOHOP_DEBUG_FILE={}: {}; logging to stderr", pattern, e.what());
+      return nullptr;
+    }
+  }
+
+  LogLevel level_;
+  std::unique_ptr<spdlog::logger> logger_;
+};
+
+}  // namespace
+
+bool log_enabled(LogLevel level) {
+  return Log::get().enabled(level);
+}
+void log_line(LogLevel level, std::string_view text) {
+  Log::get().line(level, text);
+}
+
+}  // namespace twohop

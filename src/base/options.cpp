@@ -1,0 +1,332 @@
+// What may a TWOHOP_* variable be, and what is it now? The table, its parser and the process's snapshot.
+#include "base/options.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "base/log.hpp"
+
+namespace twohop {
+namespace {
+
+enum class Unit : uint8_t { kNumber, kSeconds, kBytes, kText, kChoice };
+
+struct Row {
+  const char* name;
+  std::variant<int64_t Options::*, std::string Options::*> member;
+  Unit unit;
+  int64_t min, max;     // of the number; of the length for text
+  const char* choices;  // kChoice: comma separated, any case
+  const char* help;
+};
+
+constexpr int64_t kKi = 1 << 10, kMi = 1 << 20, kGi = 1 << 30;
+
+const std::vector<Row>& table() {
+  using enum Unit;
+  static const std::vector<Row> rows = {
+      {"TWOHOP_ALGO", &Options::algo, kChoice, 0, 0, "auto, two-hop, flat, flat-naive",
+       "Scheme of the collectives; `auto` chooses by shape and size."},
+      {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 1, 16, "",
+       "Channels: independent pipelines that share each call's data."},
+      {"TWOHOP_BUFFSIZE", &Options::buff_bytes, kBytes, 4 * kKi, kGi, "",
+       "Window bytes per channel, through which data is staged."},
+      {"TWOHOP_CHUNK_BYTES", &Options::chunk_bytes, kBytes, 128, 64 * kMi, "",
+       "Largest chunk, the unit of the pipeline; rounded down to a multiple of 128."},
+      {"TWOHOP_RANKS_PER_NODE", &Options::ranks_per_node, kNumber, 0, 1024, "",
+       "Cuts each host into virtual nodes of this many ranks; 0: nodes are the hosts as found."},
+      {"TWOHOP_HOSTID", &Options::host_id, kText, 0, 255, "",
+       "Ranks with the same text are on one node; empty: from the machine."},
+      {"TWOHOP_SOCKET_IFNAME", &Options::socket_ifname, kText, 0, 1023, "",
+       "Interfaces to use: comma separated prefixes, `=` for exact names, `^` to exclude; empty: not lo, not docker."},
+      {"TWOHOP_TIMEOUT_S", &Options::timeout_s, kSeconds, 1, 7 * 86400, "",
+       "A call without any progress for this long fails on all ranks."},
+      {"TWOHOP_INIT_TIMEOUT_S", &Options::init_timeout_s, kSeconds, 1, 86400, "",
+       "Joining a communicator fails after this long, naming the ranks that are missing."},
+      {"TWOHOP_SPIN", &Options::spin, kNumber, 0, 1'000'000'000, "",
+       "Polls of a waiting call before it yields the core."},
+      {"TWOHOP_YIELDS", &Options::yields, kNumber, 0, 1'000'000'000, "", "Yields of a waiting call before it sleeps."},
+      {"TWOHOP_REDUCE_ISA", &Options::reduce_isa, kChoice, 0, 0, "auto, scalar, avx2, avx512",
+       "Instruction set of the reduce kernels; the bits of the result do not depend on it."},
+      {"TWOHOP_PORT", &Options::port, kNumber, 0, 65535, "",
+       "Port of rank 0 for `twohopCommInitEnv`; 0: MASTER_PORT + 1."},
+      {"TWOHOP_JOB_SECRET", &Options::job_secret, kText, 0, 1023, "",
+       "Secret that all ranks of `twohopCommInitEnv` share; without one only loopback addresses are accepted."},
+      {"TWOHOP_DEBUG", &Options::debug, kChoice, 0, 0, "NONE, VERSION, WARN, INFO, DEBUG, TRACE",
+       "How much is logged; VERSION: errors only, after one line with the version."},
+      {"TWOHOP_DEBUG_FILE", &Options::debug_file, kText, 0, 4095, "",
+       "Logs into this file, `%h` in its name is the host and `%p` the process; empty: stderr."},
+  };
+  return rows;
+}
+
+// ---- Values ------------------------------------------------------------------------------------------------------
+
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+bool same_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
+}
+
+int64_t suffix_factor(std::string_view suffix) {
+  if (suffix.empty()) return 1;
+  if (suffix.size() > 1) return 0;
+  switch (lower(suffix[0])) {
+    case 'k':
+      return kKi;
+    case 'm':
+      return kMi;
+    case 'g':
+      return kGi;
+    default:
+      return 0;
+  }
+}
+
+std::optional<int64_t> parse_number(std::string_view text, bool with_suffix) {
+  int64_t number = 0;
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failure != std::errc()) return std::nullopt;
+  std::string_view suffix = text.substr(static_cast<size_t>(end - text.data()));
+  int64_t factor = with_suffix ? suffix_factor(suffix) : suffix.empty() ? 1 : 0;
+  if (factor == 0 || number < 0 || number > std::numeric_limits<int64_t>::max() / factor) return std::nullopt;
+  return number * factor;
+}
+
+std::string format_number(int64_t number, Unit unit) {
+  if (unit != Unit::kBytes || number == 0) return fmt::format("{}", number);
+  for (auto [factor, suffix] : {std::pair{kGi, 'G'}, {kMi, 'M'}, {kKi, 'K'}})
+    if (number % factor == 0) return fmt::format("{}{}", number / factor, suffix);
+  return fmt::format("{}", number);
+}
+
+std::string accepted(const Row& row) {
+  switch (row.unit) {
+    case Unit::kChoice:
+      return row.choices;
+    case Unit::kText:
+      return fmt::format("text of at most {} characters", row.max);
+    case Unit::kSeconds:
+      return fmt::format("{} to {} seconds", row.min, row.max);
+    case Unit::kBytes:
+      return fmt::format("{} to {} bytes (suffixes K, M, G)", format_number(row.min, row.unit),
+                         format_number(row.max, row.unit));
+    case Unit::kNumber:
+      break;
+  }
+  return fmt::format("{} to {}", row.min, row.max);
+}
+
+std::string default_value(const Row& row) {
+  static const Options defaults;
+  if (auto text = std::get_if<std::string Options::*>(&row.member)) return defaults.*(*text);
+  return format_number(defaults.*std::get<int64_t Options::*>(row.member), row.unit);
+}
+
+Error refuse(const Row& row, std::string_view value) {
+  std::string fallback = default_value(row);
+  // A long text is quoted by its length only: the value may be a secret.
+  std::string shown =
+      row.unit == Unit::kText ? fmt::format(" ({} characters)", value.size()) : fmt::format("={}", value);
+  return make_error(twohopInvalidArgument, "{}{}: accepted are {}; unset it for the default ({})", row.name, shown,
+                    accepted(row), fallback.empty() ? "empty" : fallback);
+}
+
+/// The choice spelled as in the table, or empty.
+std::string match_choice(std::string_view choices, std::string_view value) {
+  while (!choices.empty()) {
+    std::string_view choice = choices.substr(0, choices.find(", "));
+    if (same_ignoring_case(choice, value)) return std::string(choice);
+    choices.remove_prefix(std::min(choices.size(), choice.size() + 2));
+  }
+  return "";
+}
+
+Result<> assign(const Row& row, std::string_view value, Options& out) {
+  if (auto text = std::get_if<std::string Options::*>(&row.member)) {
+    std::string matched = row.unit == Unit::kChoice ? match_choice(row.choices, value) : std::string(value);
+    bool fits = row.unit == Unit::kChoice ? !matched.empty() : static_cast<int64_t>(value.size()) <= row.max;
+    if (!fits) return refuse(row, value);
+    out.*(*text) = std::move(matched);
+    return {};
+  }
+  std::optional<int64_t> number = parse_number(value, row.unit == Unit::kBytes);
+  if (!number || *number < row.min || *number > row.max) return refuse(row, value);
+  out.*std::get<int64_t Options::*>(row.member) = *number;
+  return {};
+}
+
+// ---- Names -------------------------------------------------------------------------------------------------------
+
+/// Levenshtein distance: insertions, deletions and replacements.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest_name(std::string_view name) {
+  name = name.substr(0, 64);  // the environment is not ours: bound the work
+  auto nearer = [&](const Row& x, const Row& y) { return edit_distance(name, x.name) < edit_distance(name, y.name); };
+  return std::min_element(table().begin(), table().end(), nearer)->name;
+}
+
+Error no_such_variable(std::string_view name) {
+  return make_error(twohopInvalidArgument, "{} is not a variable of twohop and is ignored; the nearest one is {}", name,
+                    nearest_name(name));
+}
+
+// ---- Environments ------------------------------------------------------------------------------------------------
+
+/// Takes every variable that is right; returns the first error.
+Result<> read_into(Options& out, const Environment& environment, std::vector<std::string>* warnings) {
+  Result<> verdict;
+  for (const std::string& entry : environment) {
+    if (!entry.starts_with("TWOHOP_")) continue;
+    size_t equals = std::min(entry.find('='), entry.size());
+    std::string_view name = std::string_view(entry).substr(0, equals);
+    std::string_view value = std::string_view(entry).substr(std::min(equals + 1, entry.size()));
+    auto row = std::find_if(table().begin(), table().end(), [&](const Row& r) { return r.name == name; });
+    if (row == table().end()) {
+      if (warnings) warnings->push_back(no_such_variable(name).message);
+    } else if (!value.empty()) {
+      Result<> assigned = assign(*row, value, out);
+      if (!assigned && verdict) verdict = assigned;
+    }
+  }
+  return verdict;
+}
+
+Environment process_environment() {
+  Environment environment;
+  for (char** entry = environ; entry && *entry; ++entry) environment.emplace_back(*entry);
+  return environment;
+}
+
+struct Snapshot {
+  Options values;
+  std::vector<std::string> warnings;
+  Result<Options> result;
+};
+
+Snapshot take_snapshot() {
+  Options values;
+  std::vector<std::string> warnings;
+  Result<> verdict = read_into(values, process_environment(), &warnings);
+  Result<Options> result = verdict ? Result<Options>(values) : Result<Options>(verdict.error());
+  return {std::move(values), std::move(warnings), std::move(result)};
+}
+
+const Snapshot& snapshot() {
+  static const Snapshot* taken = new Snapshot(take_snapshot());  // never freed: logging at exit may need it
+  return *taken;
+}
+
+std::optional<std::string_view> lookup(const Environment& environment, std::string_view name) {
+  for (const std::string& entry : environment)
+    if (entry.size() > name.size() + 1 && entry.starts_with(name) && entry[name.size()] == '=')
+      return std::string_view(entry).substr(name.size() + 1);
+  return std::nullopt;
+}
+
+Result<int> launcher_number(const Environment& environment, const char* name, int min, int max) {
+  std::optional<std::string_view> text = lookup(environment, name);
+  if (!text)
+    return make_error(twohopInvalidArgument,
+                      "{} is not set; start the program with a launcher that sets RANK, WORLD_SIZE, MASTER_ADDR and "
+                      "MASTER_PORT, such as scripts/launch",
+                      name);
+  std::optional<int64_t> number = parse_number(*text, false);
+  if (!number || *number < min || *number > max)
+    return make_error(twohopInvalidArgument, "{}={}: accepted are {} to {}; the launcher sets it", name, *text, min,
+                      max);
+  return static_cast<int>(*number);
+}
+
+constexpr int kMaxWorldSize = 1 << 20;
+
+}  // namespace
+
+const Result<Options>& options() {
+  const Snapshot& taken = snapshot();
+  // A flag, not call_once: logging asks for the options again.
+  static std::atomic_flag told;
+  if (!told.test_and_set()) {
+    log_enabled(LogLevel::kInfo);  // opens the log, which prints the version line where it is wanted
+    for (const std::string& warning : taken.warnings) log_warn("{}", warning);
+  }
+  return taken.result;
+}
+
+const Options& options_even_if_wrong() {
+  return snapshot().values;
+}
+
+Result<Options> parse_options(const Environment& environment, std::vector<std::string>* warnings) {
+  Options values;
+  Result<> verdict = read_into(values, environment, warnings);
+  if (!verdict) return verdict.error();
+  return values;
+}
+
+std::vector<OptionHelp> option_help() {
+  std::vector<OptionHelp> help;
+  for (const Row& row : table()) help.push_back({row.name, default_value(row), accepted(row), row.help});
+  return help;
+}
+
+std::string options_table() {
+  std::string text = "| variable | default | accepted | meaning |\n|---|---|---|---|\n";
+  for (const OptionHelp& row : option_help())
+    text += fmt::format("| `{}` | {} | {} | {} |\n", row.name,
+                        row.default_value.empty() ? "-" : "`" + row.default_value + "`", row.accepted, row.help);
+  return text;
+}
+
+Result<LauncherEnv> launcher_env() {
+  return parse_launcher_env(process_environment());
+}
+
+Result<LauncherEnv> parse_launcher_env(const Environment& environment) {
+  Result<int> world_size = launcher_number(environment, "WORLD_SIZE", 1, kMaxWorldSize);
+  if (!world_size) return world_size.error();
+  Result<int> rank = launcher_number(environment, "RANK", 0, *world_size - 1);
+  if (!rank) return rank.error();
+  LauncherEnv launcher;
+  launcher.rank = *rank;
+  launcher.world_size = *world_size;
+  if (lookup(environment, "LOCAL_RANK")) {
+    Result<int> local_rank = launcher_number(environment, "LOCAL_RANK", 0, *world_size - 1);
+    if (!local_rank) return local_rank.error();
+    launcher.local_rank = *local_rank;
+  }
+  std::optional<std::string_view> address = lookup(environment, "MASTER_ADDR");
+  if (!address)
+    return make_error(twohopInvalidArgument, "MASTER_ADDR is not set; set it to the host of rank 0 on every rank");
+  launcher.master_addr = *address;
+  if (lookup(environment, "MASTER_PORT") || !lookup(environment, "TWOHOP_PORT")) {
+    Result<int> port = launcher_number(environment, "MASTER_PORT", 1, 65535);
+    if (!port) return port.error();
+    launcher.master_port = *port;
+  }
+  return launcher;
+}
+
+}  // namespace twohop
