@@ -1,12 +1,15 @@
 // Mutual proof, at the start of a TCP connection, that both ends hold the job's secret.
 //
-// Both ends send a random nonce, then an HMAC over both nonces, their role, the purpose and their hello payload
-// (libsodium crypto_auth). Fixed sizes, a version first, payloads of at most kMaxHelloBytes. Nothing is encrypted.
+// Both ends send a random nonce, then an HMAC over both nonces, their role, the purpose and the connecting end's hello
+// (libsodium crypto_auth). Fixed sizes, a version first, hellos of at most kMaxHelloBytes. Nothing is encrypted. Works
+// on any stream socket.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/socket.hpp"
@@ -18,11 +21,28 @@ using Bytes = std::vector<std::byte>;
 
 constexpr size_t kMaxHelloBytes = 4096;
 
-enum class Purpose : uint32_t { kRendezvous = 1, kControl = 2, kData = 3 };
+enum class Purpose : uint32_t { kRendezvous = 1, kControl = 2, kData = 3, kLocal = 4 };
 
 Secret random_secret();
 /// A secret derived from a passphrase and a label (a hash, not a password KDF).
 Secret derive_secret(const std::string& passphrase, const std::string& label);
+
+/// Connecting end, for callers that serve many connections at once. Borrows the (non-blocking) fd.
+class Prover {
+ public:
+  Prover(int fd, const Secret& secret, Purpose purpose, std::span<const std::byte> hello);
+  ~Prover();
+  Prover(Prover&&) noexcept;
+  Prover& operator=(Prover&&) noexcept;
+  /// Goes on without waiting: true when both ends have proved themselves. An error is final.
+  Result<bool> step();
+  /// What to poll the fd for before the next step.
+  short wants() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 /// Connecting end: sends `hello` with proof, checks the acceptor's proof.
 Result<> handshake(int fd, const Secret& secret, Purpose purpose, std::span<const std::byte> hello, Deadline deadline);
