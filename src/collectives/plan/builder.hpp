@@ -1,0 +1,109 @@
+// Builder: short names for the steps, so that an algorithm's file reads as its description.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "collectives/plan/schedule.hpp"
+
+namespace twohop {
+
+/// A position in a sequence that runs on over the rounds, `per_round` items each: linear({n, i}) for i outside 0..n-1
+/// too.
+constexpr Linear linear(int64_t per_round, int64_t offset) {
+  return {per_round, offset};
+}
+
+/// The same for a position known as a function of an item t of a round of `items` items, with t possibly before the
+/// round.
+template <class Pos>
+Linear at_item(int64_t t, int64_t items, int64_t per_round, Pos pos_in_round) {
+  const int64_t round = t >= 0 ? t / items : -((-t + items - 1) / items);
+  return {per_round, round * per_round + pos_in_round(t - round * items)};
+}
+
+struct ChunkId {
+  int shard = 0, index = 0;
+};
+
+inline Ref input(int raw_of) {
+  return {.space = Space::kInput, .owner = raw_of, .index = {}, .raw_of = raw_of};
+}
+inline Ref output(int self) {
+  return {.space = Space::kOutput, .owner = self, .index = {}, .raw_of = -1};
+}
+inline Ref window(int owner, int area, Linear slot, int raw_of = -1) {
+  return {.space = Space::kWindow,
+          .owner = owner,
+          .area = static_cast<uint16_t>(area),
+          .part = 0,
+          .index = slot,
+          .raw_of = raw_of};
+}
+inline Ref inbox(int owner, int tag, Linear put, int part) {
+  return {.space = Space::kInbox,
+          .owner = owner,
+          .area = static_cast<uint16_t>(tag),
+          .part = static_cast<uint16_t>(part),
+          .index = put,
+          .raw_of = -1};
+}
+
+/// Appends steps to one lane.
+class LaneBuilder {
+ public:
+  LaneBuilder(Program& program, size_t lane) : program_(program), lane_(lane) {
+    if (program.lanes.size() <= lane) program.lanes.resize(lane + 1);
+  }
+  void copy(ChunkId c, Ref dst, Ref src) { add(StepKind::kCopy, c, dst, {src}); }
+  void reduce(ChunkId c, Ref dst, std::vector<Ref> srcs, bool final) {
+    add(StepKind::kReduce, c, dst, std::move(srcs)).final = final;
+  }
+  void put(ChunkId first, int link, Linear number, std::vector<Ref> srcs) {
+    link_step(StepKind::kPut, link, number);
+    Step& s = last();
+    s.shard = static_cast<uint16_t>(first.shard);
+    s.chunk = static_cast<uint32_t>(first.index);
+    s.srcs = std::move(srcs);
+  }
+  void sent(int link, Linear count) { link_step(StepKind::kSent, link, count); }
+  void arrive(int link, Linear count) { link_step(StepKind::kArrive, link, count); }
+  void release(int link, Linear number) { link_step(StepKind::kRelease, link, number); }
+  void signal() { add(StepKind::kSignal, {}, {}, {}); }
+  void wait(int rank, int lane, Linear count) {
+    Step& s = add(StepKind::kWait, {}, {}, {});
+    s.rank = rank;
+    s.lane = static_cast<uint16_t>(lane);
+    s.target = count;
+  }
+
+ private:
+  Step& last() { return program_.lanes[lane_].back(); }
+  Step& add(StepKind kind, ChunkId c, Ref dst, std::vector<Ref> srcs) {
+    Step s;
+    s.kind = kind;
+    s.shard = static_cast<uint16_t>(c.shard);
+    s.chunk = static_cast<uint32_t>(c.index);
+    s.dst = dst;
+    s.srcs = std::move(srcs);
+    program_.lanes[lane_].push_back(std::move(s));
+    return last();
+  }
+  void link_step(StepKind kind, int link, Linear target) {
+    Step& s = add(kind, {}, {}, {});
+    s.link = static_cast<uint16_t>(link);
+    s.target = target;
+  }
+
+  Program& program_;
+  size_t lane_;
+};
+
+/// Adds a link end to a program and returns its index.
+inline int add_link(std::vector<LinkEnd>& ends, int tag, int peer) {
+  ends.push_back({static_cast<uint16_t>(tag), peer});
+  return static_cast<int>(ends.size()) - 1;
+}
+
+}  // namespace twohop

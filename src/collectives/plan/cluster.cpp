@@ -1,0 +1,28 @@
+// See cluster.hpp.
+#include "collectives/plan/cluster.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace twohop {
+
+int Cluster::max_local_size() const {
+  size_t most = 0;
+  for (const auto& ranks : nodes) most = std::max(most, ranks.size());
+  return static_cast<int>(most);
+}
+
+Cluster make_cluster(std::span<const int> node_key) {
+  Cluster c;
+  std::map<int, int> node_of_key;
+  for (size_t rank = 0; rank < node_key.size(); ++rank) {
+    const auto [it, fresh] = node_of_key.try_emplace(node_key[rank], c.nnodes());
+    if (fresh) c.nodes.emplace_back();
+    c.node_of.push_back(it->second);
+    c.local_of.push_back(c.local_size(it->second));
+    c.nodes[it->second].push_back(static_cast<int>(rank));
+  }
+  return c;
+}
+
+}  // namespace twohop

@@ -1,0 +1,24 @@
+// Cluster: which rank sits on which node. The only thing about the machines that a schedule knows.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace twohop {
+
+struct Cluster {
+  std::vector<int> node_of;             // by rank; nodes are numbered by their lowest rank
+  std::vector<int> local_of;            // by rank: index among the ranks of its node
+  std::vector<std::vector<int>> nodes;  // by node: its ranks, ascending
+
+  int nranks() const { return static_cast<int>(node_of.size()); }
+  int nnodes() const { return static_cast<int>(nodes.size()); }
+  int local_size(int node) const { return static_cast<int>(nodes[node].size()); }
+  int max_local_size() const;
+  const std::vector<int>& peers_of(int rank) const { return nodes[node_of[rank]]; }
+};
+
+/// `node_key[r]` equal for ranks of one node; any values.
+Cluster make_cluster(std::span<const int> node_key);
+
+}  // namespace twohop
