@@ -1,0 +1,251 @@
+// twohop in C++20: owners of the C API's handles, and collectives on ranges whose element type gives the datatype.
+//
+// A thin face over twohop.h, header only. Every failure is thrown as twohop::Exception, which carries the result code
+// and the library's full explanation. Objects are move-only and free what they hold; threads and ownership of buffers
+// are as twohop.h says.
+//
+//   twohop::Comm comm = twohop::Comm::from_env();
+//   std::vector<float> gradients = ...;
+//   comm.all_reduce(gradients, twohopAvg);   // in place, blocks until done
+#ifndef TWOHOP_TWOHOP_HPP_
+#define TWOHOP_TWOHOP_HPP_
+
+#include <cstdint>
+#include <ranges>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "twohop/twohop.h"
+
+namespace twohop {
+
+/// A failed call: code() says what kind, what() is twohopGetLastError's text.
+class Exception : public std::runtime_error {
+ public:
+  Exception(twohopResult_t code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  twohopResult_t code() const noexcept { return code_; }
+
+ private:
+  twohopResult_t code_;
+};
+
+/// Throws unless result is twohopSuccess. `comm` is the communicator to ask for the explanation, if there is one.
+inline void check(twohopResult_t result, twohopComm_t comm = nullptr) {
+  if (result == twohopSuccess) return;
+  std::string text = twohopGetLastError(nullptr);  // of this thread's call; else what the communicator failed of
+  if (text.empty() && comm) text = twohopGetLastError(comm);
+  throw Exception(result, text.empty() ? twohopGetErrorString(result) : text);
+}
+
+/// The datatype of an element type. Specialise it for a half, bfloat16 or fp8 type of your own:
+///   template <> inline constexpr twohopDataType_t twohop::kDataType<my_bf16> = twohopBfloat16;
+template <class T>
+inline constexpr twohopDataType_t kDataType = [] {
+  static_assert(std::is_integral_v<T> && (sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8),
+                "no twohop datatype for this element type: specialise twohop::kDataType");
+  constexpr bool is_signed = std::is_signed_v<T>;
+  if constexpr (sizeof(T) == 1) return is_signed ? twohopInt8 : twohopUint8;
+  if constexpr (sizeof(T) == 4) return is_signed ? twohopInt32 : twohopUint32;
+  return is_signed ? twohopInt64 : twohopUint64;
+}();
+template <>
+inline constexpr twohopDataType_t kDataType<float> = twohopFloat32;
+template <>
+inline constexpr twohopDataType_t kDataType<double> = twohopFloat64;
+
+/// A contiguous range of elements: std::vector, std::array, std::span, ...
+template <class R>
+concept Buffer = std::ranges::contiguous_range<R> && std::ranges::sized_range<R>;
+template <class R>
+using ElementOf = std::remove_cv_t<std::ranges::range_value_t<R>>;
+/// A buffer that can be written, of the element type of Send.
+template <class R, class Send>
+concept BufferLike = Buffer<R> && std::is_same_v<ElementOf<R>, ElementOf<Send>> &&
+    !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
+/// A thread that runs collectives in order while the caller goes on. Give it to a collective in place of nullptr.
+class Stream {
+ public:
+  Stream() { check(twohopStreamCreate(&stream_)); }
+  Stream(Stream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  Stream& operator=(Stream&& other) noexcept {
+    std::swap(stream_, other.stream_);
+    return *this;
+  }
+  ~Stream() {
+    if (stream_) (void)twohopStreamDestroy(stream_);
+  }
+
+  /// Waits until everything given so far is done; throws the first error among it.
+  void synchronize() { check(twohopStreamSynchronize(stream_)); }
+  /// True when nothing is running or waiting.
+  bool idle() const {
+    twohopResult_t state = twohopStreamQuery(stream_);
+    if (state != twohopInProgress) check(state);
+    return state == twohopSuccess;
+  }
+  twohopStream_t get() const noexcept { return stream_; }
+  operator twohopStream_t() const noexcept { return stream_; }
+
+ private:
+  twohopStream_t stream_ = nullptr;
+};
+
+/// A communicator of one rank.
+class Comm {
+ public:
+  /// An id for one communicator; see twohopGetUniqueId.
+  static twohopUniqueId unique_id() {
+    twohopUniqueId id;
+    check(twohopGetUniqueId(&id));
+    return id;
+  }
+
+  /// Joins as `rank` of `nranks`. Inside a Group it is usable, and may be moved, only after the group's end.
+  Comm(int nranks, const twohopUniqueId& id, int rank, const twohopConfig_t& config = TWOHOP_CONFIG_INITIALIZER) {
+    check(twohopCommInitRankConfig(&comm_, nranks, id, rank, &config));
+  }
+  /// Joins as the launcher's variables say; see twohopCommInitEnv.
+  static Comm from_env(const twohopConfig_t& config = TWOHOP_CONFIG_INITIALIZER) {
+    twohopComm_t comm = nullptr;
+    check(twohopCommInitEnv(&comm, &config));
+    return Comm(comm);
+  }
+  /// Takes over a handle made by the C API (twohopCommInitMpi, say).
+  explicit Comm(twohopComm_t comm) noexcept : comm_(comm) {}
+  Comm(Comm&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+  Comm& operator=(Comm&& other) noexcept {
+    std::swap(comm_, other.comm_);
+    return *this;
+  }
+  ~Comm() { (void)twohopCommDestroy(comm_); }
+
+  int rank() const {
+    int rank = 0;
+    check(twohopCommUserRank(comm_, &rank), comm_);
+    return rank;
+  }
+  int size() const {
+    int size = 0;
+    check(twohopCommCount(comm_, &size), comm_);
+    return size;
+  }
+  twohopShape_t shape() const {
+    twohopShape_t shape;
+    check(twohopCommShape(comm_, &shape), comm_);
+    return shape;
+  }
+  twohopCounters_t counters() const {
+    twohopCounters_t counters{};
+    counters.size = sizeof(counters);
+    check(twohopCommGetCounters(comm_, &counters), comm_);
+    return counters;
+  }
+  /// Ends every pending and later call, on all ranks; any thread.
+  void abort() { check(twohopCommAbort(comm_), comm_); }
+  /// twohopSuccess while healthy; never throws for what the communicator has failed of.
+  twohopResult_t async_error() const {
+    twohopResult_t state = twohopSuccess;
+    check(twohopCommGetAsyncError(comm_, &state), comm_);
+    return state;
+  }
+  twohopComm_t get() const noexcept { return comm_; }
+
+  /// In place.
+  template <Buffer R>
+  requires BufferLike<R, R>
+  void all_reduce(R&& data, twohopRedOp_t op = twohopSum, twohopStream_t stream = nullptr) {
+    all_reduce(data, data, op, stream);
+  }
+  /// recv[i] = op over all ranks of send[i]; both of the same length.
+  template <Buffer S, BufferLike<S> R>
+  void all_reduce(const S& send, R&& recv, twohopRedOp_t op = twohopSum, twohopStream_t stream = nullptr) {
+    require(std::ranges::size(send) == std::ranges::size(recv), "all_reduce: send and recv differ in length");
+    check(twohopAllReduce(std::ranges::data(send), std::ranges::data(recv), std::ranges::size(recv),
+                          kDataType<ElementOf<S>>, op, comm_, stream),
+          comm_);
+  }
+  /// Rank r gets the reduction of block r: send is size() times as long as recv.
+  template <Buffer S, BufferLike<S> R>
+  void reduce_scatter(const S& send, R&& recv, twohopRedOp_t op = twohopSum, twohopStream_t stream = nullptr) {
+    require(std::ranges::size(send) == std::ranges::size(recv) * static_cast<size_t>(size()),
+            "reduce_scatter: send is not as long as recv times the number of ranks");
+    check(twohopReduceScatter(std::ranges::data(send), std::ranges::data(recv), std::ranges::size(recv),
+                              kDataType<ElementOf<S>>, op, comm_, stream),
+          comm_);
+  }
+  /// Block r of recv is rank r's send: recv is size() times as long as send.
+  template <Buffer S, BufferLike<S> R>
+  void all_gather(const S& send, R&& recv, twohopStream_t stream = nullptr) {
+    require(std::ranges::size(recv) == std::ranges::size(send) * static_cast<size_t>(size()),
+            "all_gather: recv is not as long as send times the number of ranks");
+    check(twohopAllGather(std::ranges::data(send), std::ranges::data(recv), std::ranges::size(send),
+                          kDataType<ElementOf<S>>, comm_, stream),
+          comm_);
+  }
+  /// In place: data of every rank becomes root's.
+  template <Buffer R>
+  requires BufferLike<R, R>
+  void broadcast(R&& data, int root, twohopStream_t stream = nullptr) {
+    check(twohopBroadcast(std::ranges::data(data), std::ranges::data(data), std::ranges::size(data),
+                          kDataType<ElementOf<R>>, root, comm_, stream),
+          comm_);
+  }
+  void barrier(twohopStream_t stream = nullptr) { check(twohopBarrier(comm_, stream), comm_); }
+
+ private:
+  static void require(bool condition, const char* text) {
+    if (!condition) throw Exception(twohopInvalidArgument, text);
+  }
+
+  twohopComm_t comm_ = nullptr;
+};
+
+/// An operation that multiplies this rank's contribution by `scalar` and sums. Must not outlive its communicator.
+class RedOp {
+ public:
+  template <class T>
+  RedOp(const Comm& comm, const T& scalar) : comm_(comm.get()) {
+    check(twohopRedOpCreatePreMulSum(&op_, &scalar, kDataType<T>, comm_), comm_);
+  }
+  RedOp(RedOp&& other) noexcept : op_(other.op_), comm_(std::exchange(other.comm_, nullptr)) {}
+  RedOp& operator=(RedOp&& other) noexcept {
+    std::swap(op_, other.op_);
+    std::swap(comm_, other.comm_);
+    return *this;
+  }
+  ~RedOp() {
+    if (comm_) (void)twohopRedOpDestroy(op_, comm_);
+  }
+  operator twohopRedOp_t() const noexcept { return op_; }
+
+ private:
+  twohopRedOp_t op_ = twohopSum;
+  twohopComm_t comm_ = nullptr;
+};
+
+/// Calls made while it lives do not block; end() runs them all together and throws their first error. Without end()
+/// the destructor runs them, and their errors show at the next call.
+class Group {
+ public:
+  Group() { check(twohopGroupStart()); }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  ~Group() {
+    if (open_) (void)twohopGroupEnd();
+  }
+  void end() {
+    open_ = false;
+    check(twohopGroupEnd());
+  }
+
+ private:
+  bool open_ = true;
+};
+
+}  // namespace twohop
+
+#endif  // TWOHOP_TWOHOP_HPP_

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Can a stranger's project use the installed tree, by find_package and by pkg-config?
+# usage: run.sh SOURCE_DIR BUILD_DIR SCRATCH_DIR
+set -euo pipefail
+source_dir=$1 build_dir=$2 scratch=$3
+prefix=$scratch/prefix
+launch=("$source_dir/scripts/launch" 4 --ranks-per-node 2 --)
+export TWOHOP_TIMEOUT_S=60 TWOHOP_INIT_TIMEOUT_S=60
+
+say() { printf -- '-- %s\n' "$*"; }
+
+rm -rf "$scratch"
+mkdir -p "$scratch"
+
+say "install into a scratch prefix, then move it: nothing may remember where it was built"
+cmake --install "$build_dir" --prefix "$scratch/first" >"$scratch/install.log"
+mv "$scratch/first" "$prefix"
+library=$(find "$prefix" -name libtwohop.so)
+libdir=$(dirname "$library")
+
+say "headers: each by itself, as C99 and as C++20, without a warning"
+strict=(-pedantic -Wall -Wextra -Werror -fsyntax-only "-I$prefix/include")
+echo '#include "twohop/twohop.h"' | cc -x c -std=c99 "${strict[@]}" -
+echo '#include "twohop/twohop.h"' | c++ -x c++ -std=c++11 "${strict[@]}" -
+c++ -std=c++20 "${strict[@]}" "$source_dir/tests/install/header_check.cpp"
+
+say "symbols: the library shows twohop* only"
+others=$(nm -D --defined-only "$library" | awk '$3 !~ /^twohop/ {print $3}')
+[[ -z $others ]] || { echo "also exported: $others"; exit 1; }
+
+say "find_package: build both examples, and a consumer of twohop::mpi if there is one"
+cmake -S "$source_dir/examples" -B "$scratch/examples" -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/examples.log"
+cmake --build "$scratch/examples" >>"$scratch/examples.log"
+"${launch[@]}" "$scratch/examples/hello_allreduce"
+"${launch[@]}" "$scratch/examples/data_parallel" --check
+
+say "pkg-config: build hello_allreduce"
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+read -ra flags <<<"$(pkg-config --cflags --libs twohop)"
+cc -std=c99 -o "$scratch/hello" "$source_dir/examples/hello_allreduce.c" "${flags[@]}" "-Wl,-rpath,$libdir"
+"${launch[@]}" "$scratch/hello"
+
+if [[ -x $prefix/bin/allreduce_perf ]]; then
+  say "the installed allreduce_perf finds its libraries"
+  "$prefix/bin/allreduce_perf" --help >"$scratch/perf.log"
+fi
+say "the installed tree is fine"
