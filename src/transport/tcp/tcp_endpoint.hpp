@@ -1,0 +1,86 @@
+// The tcp endpoint: which connections there are, and when each is served. Setup is in tcp_connect.cpp, the rest in
+// tcp_datapath.cpp.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <deque>
+#include <map>
+#include <optional>
+
+#include "transport/endpoint.hpp"
+#include "transport/tcp/tcp_connection.hpp"
+
+namespace twohop::tcp {
+
+/// The links between this rank and `peer` on one channel, and, once connected, their socket.
+struct Pair {
+  int peer = -1;
+  uint16_t channel = 0;
+  std::vector<OutLink*> out;
+  std::vector<InLink*> in;
+  std::string address;
+  Fd fd;
+};
+
+class TcpEndpoint final : public Endpoint {
+ public:
+  TcpEndpoint(int rank, const Secret& secret, const SocketAddress& address, Fd listener, Fd epoll);
+
+  Bytes address() const override;
+  Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
+                   Deadline deadline) override;
+  OutLink& out(size_t i) override { return out_[i]; }
+  InLink& in(size_t i) override { return in_[i]; }
+
+  void put(size_t out_link, const CallTag& tag, std::span<const PutRun> runs) override;
+  void release(size_t in_link) override;
+  Result<> flush() override;
+  Result<bool> poll() override;
+  void wait_for(std::vector<pollfd>& fds) const override;
+  Result<> drain(Deadline deadline) override;
+  EndpointCounters counters() const override { return counters_; }
+
+ private:
+  struct InPlace {
+    Connection* connection;
+    size_t index;  // among the connection's in links
+  };
+
+  // Setup.
+  std::vector<Pair> make_pairs();
+  Result<> connect_pairs(std::span<Pair> pairs, std::span<const Bytes> all_addresses, Deadline deadline);
+  Result<> connect_higher(std::span<Pair> pairs, std::span<const Bytes> all_addresses, Deadline deadline);
+  Result<> accept_lower(std::span<Pair> pairs, int stop_fd, Deadline deadline);
+  Result<Pair*> identify(std::span<Pair> pairs, const Bytes& hello) const;
+  Result<> open_connections(std::vector<Pair> pairs);
+
+  // Datapath.
+  void mark_dirty(Connection& c);
+  Result<bool> serve(Connection& c, uint32_t events);
+  Result<> set_interest(Connection& c);
+  Error die(Error e);
+  Result<> progress_until(bool (TcpEndpoint::*done)() const, Deadline deadline);
+  bool all_consumed() const;
+  bool all_written() const;
+  Error unconsumed() const;
+  void linger(Deadline deadline);
+
+  int rank_;
+  Secret secret_;
+  SocketAddress listen_address_;
+  std::unique_ptr<Acceptor> acceptor_;  // until connected
+  Fd epoll_;
+  std::vector<OutLink> out_;
+  std::vector<InLink> in_;
+  EndpointCounters counters_;
+  std::deque<Connection> connections_;
+  std::vector<Connection*> out_connection_;  // by out link
+  std::vector<InPlace> in_place_;            // by in link
+  std::vector<Connection*> dirty_;           // something was appended since the last flush
+  std::vector<epoll_event> events_;
+  bool changed_in_flush_ = false;
+  std::optional<Error> dead_;
+};
+
+}  // namespace twohop::tcp
