@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "device/reduce_types.hpp"
 
 namespace twohop {
 
@@ -20,27 +21,11 @@ const char* type_name(
     twohopDataType_t type);  // nccl-tests' names: int8 ... half, float, double, bfloat16, fp8_e4m3, fp8_e5m2
 bool is_floating(twohopDataType_t type);
 
-enum class MathOp : uint8_t { kSum, kProd, kMax, kMin };
-
-/// A scale factor, in the member its type uses: f64 for float64, f32 for all other floating types, bits (wrapping) for
-/// integers.
-union Scalar {
-  uint64_t bits;
-  float f32;
-  double f64;
-};
 Scalar one(twohopDataType_t type);
 /// The scalar at `element` (one element of `type`, any alignment).
 Scalar load_scalar(const void* element, twohopDataType_t type);
 /// 1/n for floating types; one for integers (whose average divides at the end instead).
 Scalar reciprocal(twohopDataType_t type, uint64_t n);
-
-constexpr int kMaxReduceSources = 64;
-
-/// dst may be exactly one of the sources; no other overlap. `scales` is null (all one) or one per source.
-/// nsrcs 1..kMaxReduceSources; count in elements, 0 allowed; pointers aligned to the element.
-using ReduceFn = void (*)(void* dst, const void* const* srcs, int nsrcs, const Scalar* scales, uint64_t divisor,
-                          size_t count);
 
 enum class Isa : uint8_t { kScalar, kAvx2, kAvx512 };
 const char* isa_name(Isa isa);

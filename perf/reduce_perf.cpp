@@ -1,0 +1,122 @@
+// How fast the reduction kernels are, beside a memcpy that moves as many bytes.
+//
+//   reduce_perf                                    sums of every type, 2, 4 and 8 sources, every instruction set
+//   reduce_perf --benchmark_filter='float/.*/8'    any of Google Benchmark's flags
+//   reduce_perf --benchmark_filter='max'           the other operations
+//
+// Names are type/operation/instruction set/regime/sources. `cache` is the executor's case, chunks of 128 KiB; `stream`
+// is 64 MiB a source. bytes_per_second counts all bytes read and written. Repetitions are interleaved at random, and
+// the median of each is what to compare.
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/reduce.hpp"
+
+namespace twohop {
+namespace {
+
+constexpr size_t kCacheBytes = 128 << 10, kStreamBytes = 64 << 20;
+constexpr int kSourceCounts[] = {2, 4, 8};
+constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512};
+struct OpRow {
+  MathOp op;
+  const char* name;
+};
+constexpr OpRow kOps[] = {{MathOp::kSum, "sum"}, {MathOp::kProd, "prod"}, {MathOp::kMax, "max"}, {MathOp::kMin, "min"}};
+struct Regime {
+  const char* name;
+  size_t bytes;
+};
+constexpr Regime kRegimes[] = {{"cache", kCacheBytes}, {"stream", kStreamBytes}};
+
+/// One arena for all benchmarks: the largest case is nine buffers of kStreamBytes. Page aligned and filled with a
+/// pattern that is an ordinary number in every type; one cache line between buffers, so that they do not all map to
+/// the same cache sets.
+std::byte* buffer(int index, size_t bytes) {
+  constexpr size_t kSkew = 4096 + 64, kArena = 9 * (kStreamBytes + kSkew);
+  static std::byte* arena = [] {
+    auto* p = static_cast<std::byte*>(std::aligned_alloc(4096, (kArena + 4095) / 4096 * 4096));
+    std::memset(p, 0x3c, kArena);
+    return p;
+  }();
+  return arena + static_cast<size_t>(index) * (bytes + kSkew);
+}
+
+void count_bytes(benchmark::State& state, size_t bytes) {
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * static_cast<int64_t>(bytes));
+}
+
+void reduce(benchmark::State& state, Isa isa, twohopDataType_t type, MathOp op, size_t bytes, int nsrcs) {
+  const ReduceFn kernel = reduce_kernel(isa, type, op);
+  std::vector<const void*> srcs;
+  for (int s = 0; s < nsrcs; ++s) srcs.push_back(buffer(s, bytes));
+  std::byte* dst = buffer(nsrcs, bytes);
+  const size_t count = bytes / type_size(type);
+  for (auto _ : state) {
+    kernel(dst, srcs.data(), nsrcs, nullptr, 1, count);
+    benchmark::ClobberMemory();
+  }
+  count_bytes(state, bytes * static_cast<size_t>(nsrcs + 1));
+}
+
+/// Reads half of what a reduction of nsrcs moves, and writes the other half.
+void copy(benchmark::State& state, size_t bytes, int nsrcs) {
+  const size_t half = bytes * static_cast<size_t>(nsrcs + 1) / 2;
+  std::byte* src = buffer(0, half);
+  std::byte* dst = buffer(1, half);
+  for (auto _ : state) {
+    std::memcpy(dst, src, half);
+    benchmark::ClobberMemory();
+  }
+  count_bytes(state, 2 * half);
+}
+
+void register_reduce(Isa isa, twohopDataType_t type, OpRow op, Regime regime, int nsrcs) {
+  const std::string name = fmt::format("{}/{}/{}/{}/{}", type_name(type), op.name, isa_name(isa), regime.name, nsrcs);
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [=](benchmark::State& state) { reduce(state, isa, type, op.op, regime.bytes, nsrcs); });
+}
+
+void register_all(bool sums_only) {
+  for (Regime regime : kRegimes) {
+    for (int nsrcs : kSourceCounts) {
+      benchmark::RegisterBenchmark(fmt::format("copy/{}/{}", regime.name, nsrcs).c_str(),
+                                   [=](benchmark::State& state) { copy(state, regime.bytes, nsrcs); });
+      for (int type = 0; type < TWOHOP_NUM_DATATYPES; ++type)
+        for (OpRow op : kOps)
+          for (Isa isa : kIsas)
+            if (isa_supported(isa) && (!sums_only || op.op == MathOp::kSum))
+              register_reduce(isa, static_cast<twohopDataType_t>(type), op, regime, nsrcs);
+    }
+  }
+}
+
+bool given(const std::vector<char*>& args, const char* flag) {
+  for (const char* arg : args)
+    if (std::strncmp(arg, flag, std::strlen(flag)) == 0) return true;
+  return false;
+}
+
+}  // namespace
+}  // namespace twohop
+
+int main(int argc, char** argv) {
+  std::vector<char*> args(argv, argv + argc);
+  const bool filtered = twohop::given(args, "--benchmark_filter");
+  // Defaults that the command line may override.
+  static char repetitions[] = "--benchmark_repetitions=5", interleave[] = "--benchmark_enable_random_interleaving=true",
+              report[] = "--benchmark_report_aggregates_only=true", min_time[] = "--benchmark_min_time=0.02";
+  args.insert(args.begin() + 1, {repetitions, interleave, report, min_time});
+  int count = static_cast<int>(args.size());
+  benchmark::Initialize(&count, args.data());
+  if (benchmark::ReportUnrecognizedArguments(count, args.data())) return 1;
+  twohop::register_all(!filtered);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

@@ -1,0 +1,108 @@
+// Facts about the element types, and the choice of the instruction set that kernels run on.
+#include "device/reduce.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace twohop {
+namespace {
+
+struct TypeRow {
+  size_t bytes;
+  const char* name;
+  bool floating;
+};
+constexpr TypeRow kTypes[TWOHOP_NUM_DATATYPES] = {
+    {1, "int8", false},  {1, "uint8", false},   {4, "int32", false},   {4, "uint32", false},
+    {8, "int64", false}, {8, "uint64", false},  {2, "half", true},     {4, "float", true},
+    {8, "double", true}, {2, "bfloat16", true}, {1, "fp8_e4m3", true}, {1, "fp8_e5m2", true},
+};
+static_assert(twohopFloat16 == 6 && twohopBfloat16 == 9 && twohopFloat8e5m2 == 11, "rows are in the enum's order");
+
+const KernelTable* kernels(Isa isa) {
+  switch (isa) {
+    case Isa::kAvx512:
+      return avx512_kernels();
+    case Isa::kAvx2:
+      return avx2_kernels();
+    case Isa::kScalar:
+      break;
+  }
+  return scalar_kernels();
+}
+
+#if defined(__x86_64__)
+bool cpu_has_f16c() {  // not a name that every compiler's __builtin_cpu_supports knows
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+bool cpu_has(Isa isa) {
+  if (isa == Isa::kScalar) return true;
+  const bool avx2 = __builtin_cpu_supports("avx2") && cpu_has_f16c();
+  if (isa == Isa::kAvx2) return avx2;
+  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+#else
+bool cpu_has(Isa isa) {
+  return isa == Isa::kScalar;
+}
+#endif
+
+constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512};  // slowest first
+
+std::string supported_names() {
+  std::string names = "auto";
+  for (Isa isa : kIsas)
+    if (isa_supported(isa)) names += std::string(", ") + isa_name(isa);
+  return names;
+}
+
+}  // namespace
+
+size_t type_size(twohopDataType_t type) {
+  return kTypes[type].bytes;
+}
+const char* type_name(twohopDataType_t type) {
+  return kTypes[type].name;
+}
+bool is_floating(twohopDataType_t type) {
+  return kTypes[type].floating;
+}
+
+const char* isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::kAvx512:
+      return "avx512";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kScalar:
+      break;
+  }
+  return "scalar";
+}
+
+bool isa_supported(Isa isa) {
+  return cpu_has(isa) && kernels(isa) != nullptr;
+}
+
+Result<Isa> choose_isa(const std::string& name) {
+  Isa best = Isa::kScalar;
+  for (Isa isa : kIsas) {
+    if (isa_supported(isa)) best = isa;
+    if (name != isa_name(isa)) continue;
+    if (isa_supported(isa)) return isa;
+    return make_error(twohopInvalidArgument, "TWOHOP_REDUCE_ISA={}: this CPU lacks it; use one of: {}", name,
+                      supported_names());
+  }
+  if (name == "auto") return best;
+  return make_error(twohopInvalidArgument, "TWOHOP_REDUCE_ISA={}: not an instruction set twohop has; use one of: {}",
+                    name, supported_names());
+}
+
+ReduceFn reduce_kernel(Isa isa, twohopDataType_t type, MathOp op) {
+  return kernels(isa)->kernel[type][static_cast<int>(op)];
+}
+
+}  // namespace twohop
