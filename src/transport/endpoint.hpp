@@ -93,6 +93,8 @@ class Endpoint {
   /// Moves bytes both ways without blocking and updates the links' counts; true if any count changed.
   /// The error names the peer and the cause; the endpoint is then dead.
   virtual Result<bool> poll() = 0;
+  /// True while something appended and flushed is not yet in the network's hands.
+  virtual bool output_pending() const = 0;
   /// Appends what to wait for when there is nothing to do (readable; writable where output is pending).
   virtual void wait_for(std::vector<pollfd>& fds) const = 0;
   /// Waits until all puts are sent and consumed or the deadline passes, then closes so that nothing in flight is lost.

@@ -54,15 +54,15 @@ class Connection {
   void put(OutLink& link, const CallTag& tag, std::span<const PutRun> runs);
   /// Counts a release of this connection's in link number `in_index`.
   void release(size_t in_index);
-  /// No put or credit may follow.
-  void say_goodbye() { goodbye_due_ = true; }
+  /// No put or credit may follow. From now on the peer may close without a word.
+  void say_goodbye() { goodbye_due_ = said_goodbye_ = true; }
   bool has_output() const { return !batch_.empty() || next_put_ != end_put_ || !due_.empty() || goodbye_due_; }
 
   /// Sends what is queued until the kernel takes no more or the turn is over. True if a link's count changed.
   Result<bool> send();
   /// Receives what is there until nothing is left or the turn is over. True if a link's count changed.
   Result<bool> receive();
-  /// The peer said goodbye: it will send nothing more and wants nothing more.
+  /// The peer left in good order: it will send nothing more and wants nothing more.
   bool peer_left() const { return peer_left_; }
 
   // For the endpoint's bookkeeping only.
@@ -113,7 +113,7 @@ class Connection {
   std::vector<bool> is_due_;
   std::vector<FrameHeader> credits_;  // of the batch being sent
   FrameHeader goodbye_;
-  bool goodbye_due_ = false;
+  bool goodbye_due_ = false, said_goodbye_ = false;
   SendBatch batch_;
 
   // Input. Small frames are read many at a time into staging_; the bytes of puts go straight to their inbox.

@@ -37,6 +37,7 @@ class TcpEndpoint final : public Endpoint {
   void release(size_t in_link) override;
   Result<> flush() override;
   Result<bool> poll() override;
+  bool output_pending() const override { return !all_written(); }
   void wait_for(std::vector<pollfd>& fds) const override;
   Result<> drain(Deadline deadline) override;
   EndpointCounters counters() const override { return counters_; }

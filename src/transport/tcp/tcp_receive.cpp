@@ -222,6 +222,10 @@ Result<bool> Connection::receive() {
     const ssize_t n = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (n <= 0 && said_goodbye_) {
+      peer_left_ = true;  // it had our goodbye, so it owes none
+      break;
+    }
     if (n < 0) return lost(errno, "receiving from");
     if (n == 0) return closed_early();
     const auto received = static_cast<size_t>(n);

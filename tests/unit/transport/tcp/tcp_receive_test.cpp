@@ -192,6 +192,15 @@ TEST_F(HostilePeer, MayLeaveInGoodOrderAndIsMissedOnlyWhenNeeded) {
   EXPECT_EQ(r.error().rank, 7);
 }
 
+TEST_F(HostilePeer, MayCloseWithoutAWordAfterOurGoodbye) {
+  connection_->say_goodbye();
+  ASSERT_TRUE(connection_->send());
+  EXPECT_FALSE(connection_->has_output());
+  peer_.reset();  // unread input: on TCP a reset
+  EXPECT_EQ(complaint(), "none");
+  EXPECT_TRUE(connection_->peer_left());
+}
+
 TEST_F(HostilePeer, SendingToAClosedSocketIsAnErrorNotASignal) {
   peer_.reset();
   connection_->put(out_, {}, {});
