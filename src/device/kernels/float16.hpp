@@ -2,7 +2,7 @@
 // none.
 #pragma once
 
-#include "device/kernels/formats.hpp"
+#include "device/kernels/small_float_sum.hpp"
 
 #if defined(__F16C__)
 #include <immintrin.h>
@@ -34,17 +34,24 @@ struct Float16 {
   using Acc = F32;
   using Lane = float;
   static constexpr int kParts = 2;
-  static void load(const std::byte* p, Acc* acc) {
+  [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) {
     acc[0] = widen_float16(p);
     acc[1] = widen_float16(p + kVectorBytes / 2);
   }
-  static void store(std::byte* p, const Acc* acc) {
-    narrow_float16(p, canonical(acc[0]));
-    narrow_float16(p + kVectorBytes / 2, canonical(acc[1]));
+  [[gnu::always_inline]] static void store(std::byte* p, const Acc* acc) {
+    if (any_nan(acc[0], acc[1])) [[unlikely]] {
+      narrow_float16(p, canonical(acc[0]));
+      narrow_float16(p + kVectorBytes / 2, canonical(acc[1]));
+    } else {
+      narrow_float16(p, acc[0]);
+      narrow_float16(p + kVectorBytes / 2, acc[1]);
+    }
   }
 };
+using Float16Sum = Float16;
 #else
 using Float16 = Float16Bits;
+using Float16Sum = SmallFloatSum<Float16Bits>;
 #endif
 
 }  // namespace

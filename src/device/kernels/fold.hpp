@@ -36,14 +36,14 @@ inline Vec<T> scaled(Vec<T> x, T scale) {
 
 struct Sum {
   template <class T>
-  static Vec<T> fold(Vec<T> a, Vec<T> b) {
+  [[gnu::always_inline]] static Vec<T> fold(Vec<T> a, Vec<T> b) {
     return as<Vec<T>>(as<Vec<Unsigned<T>>>(a) + as<Vec<Unsigned<T>>>(b));
   }
 };
 
 struct Prod {
   template <class T>
-  static Vec<T> fold(Vec<T> a, Vec<T> b) {
+  [[gnu::always_inline]] static Vec<T> fold(Vec<T> a, Vec<T> b) {
     return as<Vec<T>>(as<Vec<Unsigned<T>>>(a) * as<Vec<Unsigned<T>>>(b));
   }
 };
@@ -52,7 +52,7 @@ struct Prod {
 template <bool kMax>
 struct Extreme {
   template <class T>
-  static Vec<T> fold(Vec<T> a, Vec<T> b) {
+  [[gnu::always_inline]] static Vec<T> fold(Vec<T> a, Vec<T> b) {
     if constexpr (kIsFloat<T>) {
       return fold_floats(a, b);
     } else {
@@ -62,7 +62,7 @@ struct Extreme {
 
  private:
   template <class V>
-  static V fold_floats(V a, V b) {
+  [[gnu::always_inline]] static V fold_floats(V a, V b) {
     const auto equal = a == b;  // the same bits, or zeros whose signs decide
     using Bits = __typeof__(equal);
     const Bits x = as<Bits>(a), y = as<Bits>(b);

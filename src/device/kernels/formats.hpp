@@ -14,8 +14,8 @@ struct Integer {
   using Acc = Vec<T>;
   using Lane = T;
   static constexpr int kParts = 1;
-  static void load(const std::byte* p, Acc* acc) { acc[0] = twohop::load<Acc>(p); }
-  static void store(std::byte* p, const Acc* acc) { twohop::store(p, acc[0]); }
+  [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) { acc[0] = twohop::load<Acc>(p); }
+  [[gnu::always_inline]] static void store(std::byte* p, const Acc* acc) { twohop::store(p, acc[0]); }
 };
 
 /// A NaN of any payload becomes the canonical quiet one.
@@ -33,8 +33,10 @@ struct NativeFloat {
   using Acc = Vec<F>;
   using Lane = F;
   static constexpr int kParts = 1;
-  static void load(const std::byte* p, Acc* acc) { acc[0] = twohop::load<Acc>(p); }
-  static void store(std::byte* p, const Acc* acc) { twohop::store(p, canonical<I, kNan>(acc[0])); }
+  [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) { acc[0] = twohop::load<Acc>(p); }
+  [[gnu::always_inline]] static void store(std::byte* p, const Acc* acc) {
+    twohop::store(p, canonical<I, kNan>(acc[0]));
+  }
 };
 using Float32 = NativeFloat<float, int32_t, 0x7fc00000>;
 using Float64 = NativeFloat<double, int64_t, 0x7ff8000000000000>;
@@ -44,21 +46,28 @@ struct Bfloat16 {
   using Acc = F32;
   using Lane = float;
   static constexpr int kParts = 2;
-  static void load(const std::byte* p, Acc* acc) {
+  [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) {
     const U32 pair = twohop::load<U32>(p);
     acc[0] = as<F32>(pair << 16);
     acc[1] = as<F32>(pair & 0xffff0000u);
   }
-  static void store(std::byte* p, const Acc* acc) {
-    twohop::store(p, (rounded(acc[0]) >> 16) | (rounded(acc[1]) & 0xffff0000u));
+  [[gnu::always_inline]] static void store(std::byte* p, const Acc* acc) {
+    if (any_nan(acc[0], acc[1])) [[unlikely]] {
+      twohop::store(p, rounded(canonical(acc[0]), canonical(acc[1])));
+    } else {
+      twohop::store(p, rounded(acc[0], acc[1]));
+    }
   }
 
  private:
-  // To nearest even, in the top half; the bottom half is rubbish.
-  static U32 rounded(F32 x) {
-    const U32 bits = as<U32>(x);
-    const U32 nearest = bits + 0x7fffu + ((bits >> 16) & 1u);
-    return x == x ? nearest : splat(0x7fc00000u);
+  // To nearest even, both parts at once in 16-bit lanes: up when the half cut off is more than half of the last bit, or
+  // is just that and the bit is odd.
+  [[gnu::always_inline]] static Vec<uint16_t> rounded(F32 a, F32 b) {
+    const U32 even = as<U32>(a), odd = as<U32>(b);
+    const auto kept = as<Vec<uint16_t>>((even >> 16) | (odd & 0xffff0000u));
+    const auto cut = as<Vec<uint16_t>>((even & 0xffffu) | (odd << 16));
+    const auto excess = as<Vec<int16_t>>((cut | (kept & 1)) ^ 0x8000);  // signed: few CPUs compare unsigned lanes
+    return kept - as<Vec<uint16_t>>(excess > 0);
   }
 };
 
@@ -75,13 +84,15 @@ struct SmallFloat {
   static constexpr int kExtraBias = 128 - (1 << (kExpBits - 1));
   static constexpr int32_t kMinNormal = (kExtraBias + 1) << 23;  // as float32
   static constexpr int32_t kMagMask = (1 << (kBits - 1)) - 1;
+  static constexpr uint32_t kFirstSpecial = kIeee ? uint32_t((1 << kExpBits) - 1) << kMantBits : uint32_t(kMagMask);
+  static constexpr uint32_t kLargestCode = (kLargest >> kExtraMant) - (uint32_t(kExtraBias) << kMantBits);
   static constexpr int32_t kNan = kIeee ? kMagMask & ~((1 << (kMantBits - 1)) - 1) : kMagMask;
 
-  static void load(const std::byte* p, Acc* acc) {
+  [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) {
     const U32 lanes = twohop::load<U32>(p);
     for (int k = 0; k < kParts; ++k) acc[k] = widen(lanes << (32 - kBits * (k + 1)));
   }
-  static void store(std::byte* p, const Acc* acc) {
+  [[gnu::always_inline]] static void store(std::byte* p, const Acc* acc) {
     U32 lanes = as<U32>(narrow(acc[0]));
     for (int k = 1; k < kParts; ++k) lanes |= as<U32>(narrow(acc[k])) << (kBits * k);
     twohop::store(p, lanes);
@@ -89,7 +100,7 @@ struct SmallFloat {
 
   // The pattern is in the top kBits. A denormal is read as if it had the lowest exponent and an implicit one, which is
   // then subtracted: exact, and without a float32 denormal, which costs a hundred cycles to multiply.
-  static F32 widen(U32 top) {
+  [[gnu::always_inline]] static F32 widen(U32 top) {
     constexpr uint32_t kMask = uint32_t(kMagMask) << (32 - kBits);
     const I32 mag = as<I32>((top & kMask) >> (8 - kExpBits));
     const I32 denormal = mag < (1 << 23);
@@ -103,7 +114,7 @@ struct SmallFloat {
   // To nearest even by one float32 addition: `magic` is a power of two whose last bit weighs as much as the last bit
   // of the result, so the sum's low bits are the rounded significand (denormals too, since the exponent is held at
   // kMinNormal). Its own low bits add the change of bias; they are even, so ties still go to even.
-  static I32 narrow(F32 x) {
+  [[gnu::always_inline]] static I32 narrow(F32 x) {
     constexpr int32_t kRebias = int32_t(0u - (uint32_t(kExtraBias + 1) << kMantBits)) & kMagMask;
     static_assert(kRebias % 2 == 0);
     const I32 bits = as<I32>(x);

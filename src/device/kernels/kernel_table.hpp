@@ -7,6 +7,7 @@
 #include "device/kernels/fp_mode.hpp"
 #include "device/kernels/ordered.hpp"
 #include "device/kernels/reduce_loops.hpp"
+#include "device/kernels/small_float_sum.hpp"
 
 namespace twohop {
 namespace {
@@ -46,9 +47,9 @@ constexpr void fill_integers(Row& row) {
   row[int(MathOp::kMin)] = reduce_integers<T, Integer<T>, Extreme<false>>;
 }
 
-template <class Element, class Format, class OrderedMax, class OrderedMin>
+template <class Element, class Format, class SumFormat, class OrderedMax, class OrderedMin>
 constexpr void fill_floats(Row& row) {
-  row[int(MathOp::kSum)] = reduce<Element, Format, Format, Sum>;
+  row[int(MathOp::kSum)] = reduce<Element, SumFormat, Format, Sum>;
   row[int(MathOp::kProd)] = reduce<Element, Format, Format, Prod>;
   row[int(MathOp::kMax)] = reduce<Element, OrderedMax, Format, Extreme<true>>;
   row[int(MathOp::kMin)] = reduce<Element, OrderedMin, Format, Extreme<false>>;
@@ -62,12 +63,14 @@ constexpr KernelTable make_table() {
   fill_integers<uint32_t>(t.kernel[twohopUint32]);
   fill_integers<int64_t>(t.kernel[twohopInt64]);
   fill_integers<uint64_t>(t.kernel[twohopUint64]);
-  fill_floats<Bits16, Float16, OrderedFloat16<true>, OrderedFloat16<false>>(t.kernel[twohopFloat16]);
-  fill_floats<float, Float32, OrderedFloat32<true>, OrderedFloat32<false>>(t.kernel[twohopFloat32]);
-  fill_floats<double, Float64, OrderedFloat64<true>, OrderedFloat64<false>>(t.kernel[twohopFloat64]);
-  fill_floats<Bits16, Bfloat16, OrderedBfloat16<true>, OrderedBfloat16<false>>(t.kernel[twohopBfloat16]);
-  fill_floats<Bits8, Float8e4m3, OrderedFloat8e4m3<true>, OrderedFloat8e4m3<false>>(t.kernel[twohopFloat8e4m3]);
-  fill_floats<Bits8, Float8e5m2, OrderedFloat8e5m2<true>, OrderedFloat8e5m2<false>>(t.kernel[twohopFloat8e5m2]);
+  fill_floats<Bits16, Float16, Float16Sum, OrderedFloat16<true>, OrderedFloat16<false>>(t.kernel[twohopFloat16]);
+  fill_floats<float, Float32, Float32, OrderedFloat32<true>, OrderedFloat32<false>>(t.kernel[twohopFloat32]);
+  fill_floats<double, Float64, Float64, OrderedFloat64<true>, OrderedFloat64<false>>(t.kernel[twohopFloat64]);
+  fill_floats<Bits16, Bfloat16, Bfloat16, OrderedBfloat16<true>, OrderedBfloat16<false>>(t.kernel[twohopBfloat16]);
+  fill_floats<Bits8, Float8e4m3, SmallFloatSum<Float8e4m3>, OrderedFloat8e4m3<true>, OrderedFloat8e4m3<false>>(
+      t.kernel[twohopFloat8e4m3]);
+  fill_floats<Bits8, Float8e5m2, SmallFloatSum<Float8e5m2>, OrderedFloat8e5m2<true>, OrderedFloat8e5m2<false>>(
+      t.kernel[twohopFloat8e5m2]);
   return t;
 }
 

@@ -18,7 +18,7 @@ struct Ordered {
   static constexpr I kHighest = I(~(I(1) << (8 * sizeof(I) - 1)));
   static constexpr I kLowest = I(~kHighest);
 
-  static void load(const std::byte* p, Acc* acc) {
+  [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) {
     const Acc key = flip(twohop::load<Acc>(p));
     if constexpr (kMax) {
       acc[0] = key > splat(kTop) ? splat(kLowest) : key;
@@ -26,7 +26,7 @@ struct Ordered {
       acc[0] = key < splat(I(~kTop)) ? splat(kHighest) : key;
     }
   }
-  static void store(std::byte* p, const Acc* acc) {
+  [[gnu::always_inline]] static void store(std::byte* p, const Acc* acc) {
     const Acc key = acc[0];
     const Acc value = flip(saturated(key));
     if constexpr (kMax) {
@@ -37,8 +37,8 @@ struct Ordered {
   }
 
  private:
-  static Acc flip(Acc bits) { return bits ^ ((bits < splat(I(0))) & splat(kHighest)); }
-  static Acc saturated(Acc key) {
+  [[gnu::always_inline]] static Acc flip(Acc bits) { return bits ^ ((bits < splat(I(0))) & splat(kHighest)); }
+  [[gnu::always_inline]] static Acc saturated(Acc key) {
     if constexpr (kLargest == kTop) return key;
     const Acc below = key < splat(kLargest) ? key : splat(kLargest);
     return below > splat(I(~kLargest)) ? below : splat(I(~kLargest));

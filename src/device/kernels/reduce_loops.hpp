@@ -15,17 +15,17 @@ struct Block {
   static constexpr int kVectors = kUnroll * Format::kParts;
   typename Format::Acc acc[kVectors];
 
-  void load(const std::byte* p) {
+  [[gnu::always_inline]] void load(const std::byte* p) {
     for (int u = 0; u < kUnroll; ++u) Format::load(p + u * kVectorBytes, acc + u * Format::kParts);
   }
-  void store(std::byte* p) const {
+  [[gnu::always_inline]] void store(std::byte* p) const {
     for (int u = 0; u < kUnroll; ++u) Format::store(p + u * kVectorBytes, acc + u * Format::kParts);
   }
   template <class Op>
-  void fold(const Block& next) {
+  [[gnu::always_inline]] void fold(const Block& next) {
     for (int v = 0; v < kVectors; ++v) acc[v] = Op::template fold<T>(acc[v], next.acc[v]);
   }
-  void scale(T by) {
+  [[gnu::always_inline]] void scale(T by) {
     for (int v = 0; v < kVectors; ++v) acc[v] = scaled<T>(acc[v], by);
   }
 };
@@ -47,18 +47,20 @@ struct Sources {
   const Scalar* scales;
 };
 
-/// The first `bytes` of a block (all of it unless kPartial) of source s. A partial block goes through a buffer, so
-/// that the last elements see the very same arithmetic.
-template <class Format, bool kScaled, bool kPartial, int kUnroll>
-inline void load_block(Block<Format, kUnroll>& block, const Sources& in, int s, size_t at, size_t bytes) {
+/// Formats that cannot hold infinities and NaN name the format to use instead where there are any.
+template <class Format>
+concept HasFallback = requires {
+  typename Format::Fallback;
+};
+
+/// Block `at` of source s, scaled; what its format could not hold is or-ed into `special`.
+template <class Format, bool kScaled, int kUnroll>
+[[gnu::always_inline]] inline void load_block(Block<Format, kUnroll>& block, const Sources& in, int s, size_t at,
+                                              U32& special) {
   const auto* src = static_cast<const std::byte*>(in.srcs[s]) + at;
-  if constexpr (kPartial) {
-    alignas(kVectorBytes) std::byte buffer[Block<Format, kUnroll>::kBytes] = {};
-    __builtin_memcpy(buffer, src, bytes);
-    block.load(buffer);
-  } else {
-    block.load(src);
-  }
+  block.load(src);
+  if constexpr (HasFallback<Format>)
+    for (int u = 0; u < kUnroll; ++u) special |= Format::special(src + u * kVectorBytes);
   if constexpr (kScaled) {
     typename Format::Lane by;
     get_scale(in.scales[s], by);
@@ -66,23 +68,44 @@ inline void load_block(Block<Format, kUnroll>& block, const Sources& in, int s, 
   }
 }
 
+template <class Format, class Op, bool kScaled, int kUnroll>
+[[gnu::noinline]] void reduce_block_of_any_source_count(std::byte* dst, const Sources& in, size_t at);
+
 /// kSources 0: as many as `in` says.
-template <class Format, class Op, int kSources, bool kScaled, bool kPartial, int kUnroll>
-inline void reduce_block(std::byte* dst, const Sources& in, size_t at, size_t bytes) {
+template <class Format, class Op, int kSources, bool kScaled, int kUnroll>
+[[gnu::always_inline]] inline void reduce_block(std::byte* dst, const Sources& in, size_t at) {
   const int nsrcs = kSources > 0 ? kSources : in.nsrcs;
   Block<Format, kUnroll> result, next;
-  load_block<Format, kScaled, kPartial>(result, in, 0, at, bytes);
+  U32 special = {};
+  load_block<Format, kScaled>(result, in, 0, at, special);
   for (int s = 1; s < nsrcs; ++s) {
-    load_block<Format, kScaled, kPartial>(next, in, s, at, bytes);
+    load_block<Format, kScaled>(next, in, s, at, special);
     result.template fold<Op>(next);
   }
-  if constexpr (kPartial) {
-    alignas(kVectorBytes) std::byte buffer[Block<Format, kUnroll>::kBytes];
-    result.store(buffer);
-    __builtin_memcpy(dst + at, buffer, bytes);
-  } else {
-    result.store(dst + at);
+  if constexpr (HasFallback<Format>) {
+    if (any(special, Format::kSigns)) [[unlikely]]
+      return reduce_block_of_any_source_count<typename Format::Fallback, Op, kScaled, kUnroll>(dst, in, at);
   }
+  result.store(dst + at);
+}
+
+template <class Format, class Op, bool kScaled, int kUnroll>
+[[gnu::noinline]] void reduce_block_of_any_source_count(std::byte* dst, const Sources& in, size_t at) {
+  reduce_block<Format, Op, 0, kScaled, kUnroll>(dst, in, at);
+}
+
+/// The last bytes, less than a vector: copied to buffers of a whole one, so that they see the very same arithmetic.
+template <class Format, class Op, bool kScaled>
+[[gnu::noinline]] void reduce_tail(std::byte* dst, const Sources& in, size_t at, size_t bytes) {
+  alignas(kVectorBytes) std::byte padded[kMaxReduceSources][kVectorBytes], result[kVectorBytes];
+  const void* srcs[kMaxReduceSources] = {};
+  for (int s = 0; s < in.nsrcs; ++s) {
+    store(padded[s], Vec<uint8_t>{});
+    __builtin_memcpy(padded[s], static_cast<const std::byte*>(in.srcs[s]) + at, bytes);
+    srcs[s] = padded[s];
+  }
+  reduce_block<Format, Op, 0, kScaled, 1>(result, {srcs, in.nsrcs, in.scales}, 0);
+  __builtin_memcpy(dst + at, result, bytes);
 }
 
 /// About eight accumulator vectors: enough loads in flight, and few enough for 16 registers with a second operand.
@@ -100,10 +123,9 @@ template <class Format, class Op, int kSources, bool kScaled>
 
   size_t at = 0;
   for (; at + kUnroll * kVectorBytes <= bytes; at += kUnroll * kVectorBytes)
-    reduce_block<Format, Op, kSources, kScaled, false, kUnroll>(dst, in, at, 0);
-  for (; at + kVectorBytes <= bytes; at += kVectorBytes)
-    reduce_block<Format, Op, kSources, kScaled, false, 1>(dst, in, at, 0);
-  if (at < bytes) reduce_block<Format, Op, 0, kScaled, true, 1>(dst, in, at, bytes - at);
+    reduce_block<Format, Op, kSources, kScaled, kUnroll>(dst, in, at);
+  for (; at + kVectorBytes <= bytes; at += kVectorBytes) reduce_block<Format, Op, kSources, kScaled, 1>(dst, in, at);
+  if (at < bytes) reduce_tail<Format, Op, kScaled>(dst, in, at, bytes - at);
 }
 
 template <class Format, class Op>

@@ -8,6 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
 namespace twohop {
 namespace {
 
@@ -53,6 +57,40 @@ template <class V>
 inline void store(std::byte* p, V v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
+
+/// Whether any bit of v & mask is set, and whether any lane of a or b is NaN.
+#if defined(__AVX512BW__)
+[[gnu::always_inline]] inline bool any(U32 v, uint32_t mask) {
+  return _mm512_test_epi32_mask(as<__m512i>(v), as<__m512i>(splat(mask))) != 0;
+}
+[[gnu::always_inline]] inline bool any_nan(F32 a, F32 b) {
+  return _mm512_cmp_ps_mask(as<__m512>(a), as<__m512>(b), _CMP_UNORD_Q) != 0;
+}
+#elif defined(__AVX2__)
+[[gnu::always_inline]] inline bool any(U32 v, uint32_t mask) {
+  return _mm256_testz_si256(as<__m256i>(v), as<__m256i>(splat(mask))) == 0;
+}
+[[gnu::always_inline]] inline bool any_nan(F32 a, F32 b) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(as<__m256>(a), as<__m256>(b), _CMP_UNORD_Q)) != 0;
+}
+#elif defined(__SSE2__)
+[[gnu::always_inline]] inline bool any(U32 v, uint32_t mask) {
+  const __m128i none = _mm_cmpeq_epi32(as<__m128i>(v & mask), _mm_setzero_si128());
+  return _mm_movemask_epi8(none) != 0xffff;
+}
+[[gnu::always_inline]] inline bool any_nan(F32 a, F32 b) {
+  return _mm_movemask_ps(_mm_cmpunord_ps(as<__m128>(a), as<__m128>(b))) != 0;
+}
+#else
+inline bool any(U32 v, uint32_t mask) {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < kVectorBytes / 4; ++i) bits |= v[i];
+  return (bits & mask) != 0;
+}
+inline bool any_nan(F32 a, F32 b) {
+  return any(as<U32>(a != a) | as<U32>(b != b), ~0u);
+}
+#endif
 
 }  // namespace
 }  // namespace twohop
