@@ -1,0 +1,243 @@
+// With several schemes their iterations are interleaved in rounds, so that what disturbs the machine for a while
+// disturbs all of them, and the median over the rounds is reported.
+#include "bench.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+#include <utility>
+
+namespace twohop::perf {
+namespace {
+
+constexpr size_t kRounds = 5;
+constexpr size_t kGuardBytes = 128;  // after the receive buffer: must stay as they are
+constexpr unsigned char kGuard = 0xa5;
+constexpr std::align_val_t kAlign{4096};
+
+double now_us() {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+uint64_t sent_bytes(twohopComm_t comm) {
+  twohopCounters_t counters{};
+  counters.size = sizeof counters;
+  return twohopCommGetCounters(comm, &counters) == twohopSuccess ? counters.net_bytes_sent : 0;
+}
+
+}  // namespace
+
+struct Bench::Case {
+  const TypeInfo& type;
+  const Pattern& pattern;
+  std::vector<size_t> counts;
+  std::vector<twohopRedOp_t> ops;  // one per scheme: a pre-multiplied sum belongs to one communicator
+  std::string op_name;
+  bool in_place = false;
+};
+
+struct Bench::Samples {
+  std::vector<std::vector<double>> times_us;  // [call][iteration]
+  std::vector<double> sent, wrong;            // [call]
+  int node = 0;
+
+  explicit Samples(size_t calls) : times_us(calls), sent(calls), wrong(calls) {}
+};
+
+Bench::Bench(const Session& session, const PerfOptions& options, size_t max_bytes)
+    : session_(session), options_(options), buffer_bytes_(max_bytes) {
+  rounds_ = options.schemes.size() > 1 ? std::min<size_t>(kRounds, static_cast<size_t>(options.iters)) : 1;
+  iters_per_round_ = (static_cast<size_t>(options.iters) + rounds_ - 1) / rounds_;
+  send_ = new (kAlign) unsigned char[max_bytes + kGuardBytes];
+  recv_ = new (kAlign) unsigned char[max_bytes + kGuardBytes];
+  std::memset(send_, 0, max_bytes + kGuardBytes);
+  std::memset(recv_, 0, max_bytes + kGuardBytes);
+}
+
+Bench::~Bench() {
+  operator delete[](send_, kAlign);
+  operator delete[](recv_, kAlign);
+}
+
+void Bench::call(const Case& c, size_t scheme, size_t which) const {
+  twohopComm_t comm = session_.schemes()[scheme].comm;
+  const void* from = c.in_place ? recv_ : send_;
+  session_.require(twohopAllReduce(from, recv_, c.counts[which], c.type.type, c.ops[scheme], comm, nullptr),
+                   "twohopAllReduce", comm);
+}
+
+void Bench::time_batch(const Case& c, size_t scheme, int iters, Samples& samples) const {
+  twohopComm_t comm = session_.schemes()[scheme].comm;
+  size_t calls = c.counts.size();
+  session_.require(twohopBarrier(comm, nullptr), "twohopBarrier", comm);
+  uint64_t sent = sent_bytes(comm);
+  double last = now_us();
+  for (int i = 0; i < iters; ++i)
+    for (size_t k = 0; k < calls; ++k) {
+      call(c, scheme, k);
+      double now = now_us();
+      samples.times_us[k].push_back(now - last);
+      last = now;
+      if (calls == 1) continue;  // one call: its bytes are counted over the whole batch, outside the clock
+      uint64_t total = sent_bytes(comm);
+      samples.sent[k] += static_cast<double>(total - std::exchange(sent, total));
+      last = now_us();
+    }
+  if (calls == 1) samples.sent[0] += static_cast<double>(sent_bytes(comm) - sent);
+}
+
+void Bench::check(const Case& c, size_t scheme, Samples& samples) const {
+  for (size_t k = 0; k < c.counts.size(); ++k) {
+    size_t count = c.counts[k], bytes = count * c.type.bytes;
+    for (int repeat = 0; repeat < options_.checks; ++repeat) {
+      c.pattern.fill_input(session_.rank(), c.in_place ? recv_ : send_, count);
+      if (!c.in_place) std::memset(recv_, kGuard, bytes);
+      std::memset(recv_ + bytes, kGuard, kGuardBytes);
+      call(c, scheme, k);
+      uint64_t wrong = c.pattern.count_wrong_result(recv_, count);
+      if (!c.in_place) wrong += c.pattern.count_wrong_input(session_.rank(), send_, count);
+      wrong += static_cast<uint64_t>(
+          std::count_if(recv_ + bytes, recv_ + bytes + kGuardBytes, [](unsigned char b) { return b != kGuard; }));
+      samples.wrong[k] += static_cast<double>(wrong);
+    }
+  }
+}
+
+std::vector<Bench::Samples> Bench::run(const Case& c) const {
+  size_t nschemes = session_.schemes().size();
+  std::vector<Samples> samples(nschemes, Samples(c.counts.size()));
+  size_t most = *std::max_element(c.counts.begin(), c.counts.end());
+  c.pattern.fill_input(session_.rank(), send_, most);
+  c.pattern.fill_input(session_.rank(), recv_, most);
+  for (size_t s = 0; s < nschemes; ++s)
+    for (int i = 0; i < options_.warmup; ++i)
+      for (size_t k = 0; k < c.counts.size(); ++k) call(c, s, k);
+  for (size_t round = 0; round < rounds_; ++round)
+    for (size_t s = 0; s < nschemes; ++s) {
+      progress(c, s, round);
+      time_batch(c, s, static_cast<int>(iters_per_round_), samples[s]);
+    }
+  for (size_t s = 0; s < nschemes; ++s) check(c, s, samples[s]);
+  return samples;
+}
+
+/// Every rank's samples of one scheme, rank by rank.
+std::vector<Bench::Samples> Bench::share(const Samples& mine, size_t calls) const {
+  std::vector<double> flat;
+  for (const auto& times : mine.times_us) flat.insert(flat.end(), times.begin(), times.end());
+  flat.insert(flat.end(), mine.sent.begin(), mine.sent.end());
+  flat.insert(flat.end(), mine.wrong.begin(), mine.wrong.end());
+  flat.push_back(session_.node());
+  std::vector<double> all = session_.gather(flat);
+  std::vector<Samples> ranks(static_cast<size_t>(session_.nranks()), Samples(calls));
+  auto at = all.begin();
+  for (auto& rank : ranks) {
+    auto take = [&](std::vector<double>& into, size_t n) {
+      into.assign(at, at + static_cast<std::ptrdiff_t>(n));
+      at += static_cast<std::ptrdiff_t>(n);
+    };
+    for (size_t k = 0; k < calls; ++k) take(rank.times_us[k], mine.times_us[k].size());
+    take(rank.sent, calls);
+    take(rank.wrong, calls);
+    rank.node = static_cast<int>(*at++);
+  }
+  return ranks;
+}
+
+/// Calls [first, last) of all ranks as one figure: a single call, or a whole step.
+Measurement Bench::merge(const std::vector<Samples>& ranks, size_t first, size_t last, size_t rounds) const {
+  size_t iters = ranks[0].times_us[first].size();
+  std::vector<double> times;
+  std::map<int, double> sent_by_node;
+  double wrong = 0;
+  for (const auto& rank : ranks) {
+    for (size_t i = 0; i < iters; ++i) {
+      double sum = 0;
+      for (size_t k = first; k < last; ++k) sum += rank.times_us[k][i];
+      times.push_back(sum);
+    }
+    for (size_t k = first; k < last; ++k) {
+      sent_by_node[rank.node] += rank.sent[k] / static_cast<double>(iters);
+      wrong += rank.wrong[k];
+    }
+  }
+  Measurement m;
+  auto combined = combine_ranks(times, iters, options_.average);
+  m.time_us = median_of_round_means(combined, rounds);
+  m.time = summarize(combined);
+  m.slowest_rank = summarize(combine_ranks(times, iters, Average::kMax));
+  for (const auto& [node, sent] : sent_by_node) m.internode_bytes = std::max(m.internode_bytes, sent);
+  if (options_.checks > 0) m.nwrong = static_cast<uint64_t>(wrong);
+  return m;
+}
+
+std::vector<twohopRedOp_t> Bench::make_ops(const TypeInfo& type, Op op) const {
+  std::vector<twohopRedOp_t> ops;
+  for (const auto& scheme : session_.schemes()) {
+    auto handle = static_cast<twohopRedOp_t>(op);
+    if (op == Op::kMulSum) {
+      unsigned char scalar[8];
+      double factor = Pattern::scalar(session_.rank());
+      type.floating ? encode(type, factor, scalar) : encode_int(type, static_cast<uint64_t>(factor), scalar);
+      session_.require(twohopRedOpCreatePreMulSum(&handle, scalar, type.type, scheme.comm),
+                       "twohopRedOpCreatePreMulSum", scheme.comm);
+    }
+    ops.push_back(handle);
+  }
+  return ops;
+}
+
+void Bench::append_rows(const Case& c, bool is_step, size_t scheme, const Samples& out_of_place,
+                        const Samples& in_place, std::vector<Row>& rows) const {
+  size_t calls = c.counts.size();
+  auto out = share(out_of_place, calls), in = share(in_place, calls);
+  auto append = [&](size_t first, size_t last, int bucket, bool whole_step) {
+    Row row;
+    row.scheme = session_.schemes()[scheme].name;
+    row.type = c.type.name;
+    row.op = c.op_name;
+    for (size_t k = first; k < last; ++k) row.count += c.counts[k];
+    row.bytes = row.count * c.type.bytes;
+    row.bucket = bucket;
+    row.whole_step = whole_step;
+    row.out_of_place = merge(out, first, last, rounds_);
+    row.in_place = merge(in, first, last, rounds_);
+    rows.push_back(std::move(row));
+  };
+  for (size_t k = 0; k < calls; ++k) append(k, k + 1, is_step ? static_cast<int>(k) : -1, false);
+  if (is_step) append(0, calls, -1, true);
+}
+
+std::vector<Row> Bench::measure(const std::string& type_name, const std::string& op_name, const Workload& workload) {
+  const TypeInfo& type = type_info(type_name);
+  Op op = op_of(op_name);
+  std::vector<size_t> counts;
+  for (size_t bytes : workload.bytes) counts.push_back(bytes / type.bytes);
+  Pattern pattern(type, op, session_.nranks(), *std::max_element(counts.begin(), counts.end()));
+  Case c{type, pattern, counts, make_ops(type, op), op_name};
+  auto out_of_place = run(c);
+  c.in_place = true;
+  auto in_place = run(c);
+
+  std::vector<Row> rows;
+  for (size_t s = 0; s < c.ops.size(); ++s) {
+    append_rows(c, workload.is_step, s, out_of_place[s], in_place[s], rows);
+    if (op == Op::kMulSum) (void)twohopRedOpDestroy(c.ops[s], session_.schemes()[s].comm);
+  }
+  return rows;
+}
+
+void Bench::progress(const Case& c, size_t scheme, size_t round) const {
+  if (session_.rank() != 0 || !isatty(STDERR_FILENO)) return;
+  fmt::print(stderr, "\r\033[K# {} {} {} B {} {} round {}/{}", c.type.name, c.op_name, c.counts.back() * c.type.bytes,
+             c.in_place ? "in place" : "out of place", session_.schemes()[scheme].name, round + 1, rounds_);
+  std::fflush(stderr);
+}
+
+}  // namespace twohop::perf

@@ -1,0 +1,23 @@
+// What does the user read? nccl-tests' all_reduce_perf table, column for column, and the comparison of schemes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "perf_options.hpp"
+#include "result_row.hpp"
+
+namespace twohop::perf {
+
+std::string table_header(bool per_iteration);
+std::string table_row(const Row& row, int nranks, bool per_iteration);
+std::string table_footer(uint64_t nwrong, double average_busbw);
+
+/// A number in `width` columns with as many decimals as fit, as nccl-tests prints it.
+std::string fit_number(double value, int width);
+
+/// One line per size: each scheme's time against the first scheme's, bytes out of the busiest node, and how much of
+/// that is necessary. Rows of all schemes, in any order.
+std::string comparison(const std::vector<Row>& rows, const std::vector<std::string>& schemes, ClusterShape shape);
+
+}  // namespace twohop::perf

@@ -1,0 +1,68 @@
+// Making and using the communicators of a run.
+#include "session.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace twohop::perf {
+
+Session::Session(const Launcher& launcher, const PerfOptions& options) : launcher_(launcher) {
+  control_ = make("auto", options);
+  for (const auto& scheme : options.schemes) schemes_.push_back({scheme, make(scheme, options)});
+  twohopShape_t shape{};
+  require(twohopCommShape(control_, &shape), "twohopCommShape", control_);
+  nnodes_ = shape.nnodes;
+  node_ = shape.node;
+  local_rank_ = shape.local_rank;
+}
+
+Session::~Session() {
+  // Nobody leaves while another rank may still be sending to it.
+  require(twohopBarrier(control_, nullptr), "twohopBarrier", control_);
+  for (auto& scheme : schemes_) (void)twohopCommDestroy(scheme.comm);
+  (void)twohopCommDestroy(control_);
+}
+
+twohopComm_t Session::make(const std::string& algo, const PerfOptions& options) const {
+  twohopConfig_t config = TWOHOP_CONFIG_INITIALIZER;
+  config.algo = algo.c_str();
+  config.ranks_per_node = options.ranks_per_node;
+  config.timeout_s = options.timeout_s;
+  twohopComm_t comm = nullptr;
+  require(launcher_.make_communicator(&comm, &config), "making the communicator", nullptr);
+  return comm;
+}
+
+std::vector<double> Session::gather(std::span<const double> mine) const {
+  std::vector<double> all(mine.size() * static_cast<size_t>(nranks()));
+  require(twohopAllGather(mine.data(), all.data(), mine.size(), twohopFloat64, control_, nullptr), "twohopAllGather",
+          control_);
+  return all;
+}
+
+std::string Session::describe_ranks() const {
+  struct Rank {
+    int32_t pid, node, local_rank;
+    char host[52];
+  } mine{getpid(), node_, local_rank_, {}};
+  gethostname(mine.host, sizeof mine.host - 1);
+  std::vector<Rank> all(static_cast<size_t>(nranks()));
+  require(twohopAllGather(&mine, all.data(), sizeof mine, twohopUint8, control_, nullptr), "twohopAllGather", control_);
+  std::string text;
+  for (size_t r = 0; r < all.size(); ++r)
+    text += fmt::format("#  Rank {:2} Group  0 Pid {:6} on {:>10} node {:2} local rank {:2}\n", r, all[r].pid,
+                        all[r].host, all[r].node, all[r].local_rank);
+  return text;
+}
+
+void Session::require(twohopResult_t result, const char* call, twohopComm_t comm) const {
+  if (result == twohopSuccess) return;
+  std::string why = twohopGetLastError(comm);
+  fmt::print(stderr, "allreduce_perf: rank {} of {}: {}: {}{}{}\n", rank(), nranks(), call,
+             twohopGetErrorString(result), why.empty() ? "" : ": ", why);
+  launcher_.leave(3);
+}
+
+}  // namespace twohop::perf
