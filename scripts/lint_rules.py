@@ -23,6 +23,7 @@ MAY_INCLUDE = {
     "bootstrap": {"base", "device", "bootstrap"},
     "base": {"base"},
     "api": {"base", "collectives/plan", "collectives/exec", "transport", "device", "bootstrap", "api"},
+    "api_mpi": {"api", "api_mpi"},
 }
 # plan is pure: no clock, thread, environment, I/O; of base only what is pure too.
 PLAN_SYSTEM = re.compile(r"chrono|thread|mutex|condition_variable|atomic|future|[io]?f?stream|iostream|cstdio|stdio\.h|"

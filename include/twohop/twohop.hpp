@@ -11,16 +11,19 @@
 #define TWOHOP_TWOHOP_HPP_
 
 #include <cstdint>
+#include <memory>
 #include <ranges>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "twohop/twohop.h"
 
 namespace twohop {
+inline namespace face {  // its symbols never meet those of the library's inside
 
 /// A failed call: code() says what kind, what() is twohopGetLastError's text.
 class Exception : public std::runtime_error {
@@ -94,6 +97,53 @@ class Stream {
   twohopStream_t stream_ = nullptr;
 };
 
+namespace detail {
+/// Frees a communicator. At a stable address, since inside a group the library fills it in at the group's end.
+struct CommHandle {
+  twohopComm_t comm = nullptr;
+  CommHandle() = default;
+  CommHandle(const CommHandle&) = delete;
+  CommHandle& operator=(const CommHandle&) = delete;
+  ~CommHandle() { (void)twohopCommDestroy(comm); }
+};
+/// The groups open in this thread, and the communicators that are being made in them.
+struct OpenGroups {
+  int depth = 0;
+  std::vector<std::shared_ptr<CommHandle>> pending;
+};
+inline OpenGroups& open_groups() {
+  thread_local OpenGroups groups;
+  return groups;
+}
+}  // namespace detail
+
+/// Calls made while it lives do not block; end() runs them all together and throws their first error. Without end()
+/// (an exception passes, say) the destructor runs them and drops their errors. Stays in the thread that made it.
+class Group {
+ public:
+  Group() {
+    check(twohopGroupStart());
+    ++detail::open_groups().depth;
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  ~Group() {
+    if (open_) (void)close();
+  }
+  void end() { check(close()); }
+
+ private:
+  twohopResult_t close() {
+    open_ = false;
+    twohopResult_t result = twohopGroupEnd();
+    detail::OpenGroups& groups = detail::open_groups();
+    if (--groups.depth == 0) std::exchange(groups.pending, {});
+    return result;
+  }
+
+  bool open_ = true;
+};
+
 /// A communicator of one rank.
 class Comm {
  public:
@@ -104,55 +154,52 @@ class Comm {
     return id;
   }
 
-  /// Joins as `rank` of `nranks`. Inside a Group it is usable, and may be moved, only after the group's end.
-  Comm(int nranks, const twohopUniqueId& id, int rank, const twohopConfig_t& config = TWOHOP_CONFIG_INITIALIZER) {
-    check(twohopCommInitRankConfig(&comm_, nranks, id, rank, &config));
+  /// Joins as `rank` of `nranks`. Inside a Group it is usable after the group's end.
+  Comm(int nranks, const twohopUniqueId& id, int rank, const twohopConfig_t& config = TWOHOP_CONFIG_INITIALIZER)
+      : Comm() {
+    check(twohopCommInitRankConfig(&handle_->comm, nranks, id, rank, &config));
   }
   /// Joins as the launcher's variables say; see twohopCommInitEnv.
   static Comm from_env(const twohopConfig_t& config = TWOHOP_CONFIG_INITIALIZER) {
-    twohopComm_t comm = nullptr;
-    check(twohopCommInitEnv(&comm, &config));
-    return Comm(comm);
+    Comm comm;
+    check(twohopCommInitEnv(&comm.handle_->comm, &config));
+    return comm;
   }
   /// Takes over a handle made by the C API (twohopCommInitMpi, say).
-  explicit Comm(twohopComm_t comm) noexcept : comm_(comm) {}
-  Comm(Comm&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
-  Comm& operator=(Comm&& other) noexcept {
-    std::swap(comm_, other.comm_);
-    return *this;
-  }
-  ~Comm() { (void)twohopCommDestroy(comm_); }
+  explicit Comm(twohopComm_t comm) : handle_(std::make_shared<detail::CommHandle>()) { handle_->comm = comm; }
+  Comm(Comm&&) noexcept = default;
+  Comm& operator=(Comm&&) noexcept = default;
 
   int rank() const {
     int rank = 0;
-    check(twohopCommUserRank(comm_, &rank), comm_);
+    check(twohopCommUserRank(get(), &rank), get());
     return rank;
   }
   int size() const {
     int size = 0;
-    check(twohopCommCount(comm_, &size), comm_);
+    check(twohopCommCount(get(), &size), get());
     return size;
   }
   twohopShape_t shape() const {
     twohopShape_t shape;
-    check(twohopCommShape(comm_, &shape), comm_);
+    check(twohopCommShape(get(), &shape), get());
     return shape;
   }
   twohopCounters_t counters() const {
     twohopCounters_t counters{};
     counters.size = sizeof(counters);
-    check(twohopCommGetCounters(comm_, &counters), comm_);
+    check(twohopCommGetCounters(get(), &counters), get());
     return counters;
   }
   /// Ends every pending and later call, on all ranks; any thread.
-  void abort() { check(twohopCommAbort(comm_), comm_); }
+  void abort() { check(twohopCommAbort(get()), get()); }
   /// twohopSuccess while healthy; never throws for what the communicator has failed of.
   twohopResult_t async_error() const {
     twohopResult_t state = twohopSuccess;
-    check(twohopCommGetAsyncError(comm_, &state), comm_);
+    check(twohopCommGetAsyncError(get(), &state), get());
     return state;
   }
-  twohopComm_t get() const noexcept { return comm_; }
+  twohopComm_t get() const noexcept { return handle_ ? handle_->comm : nullptr; }
 
   /// In place.
   template <Buffer R>
@@ -165,8 +212,8 @@ class Comm {
   void all_reduce(const S& send, R&& recv, twohopRedOp_t op = twohopSum, twohopStream_t stream = nullptr) {
     require(std::ranges::size(send) == std::ranges::size(recv), "all_reduce: send and recv differ in length");
     check(twohopAllReduce(std::ranges::data(send), std::ranges::data(recv), std::ranges::size(recv),
-                          kDataType<ElementOf<S>>, op, comm_, stream),
-          comm_);
+                          kDataType<ElementOf<S>>, op, get(), stream),
+          get());
   }
   /// Rank r gets the reduction of block r: send is size() times as long as recv.
   template <Buffer S, BufferLike<S> R>
@@ -174,8 +221,8 @@ class Comm {
     require(std::ranges::size(send) == std::ranges::size(recv) * static_cast<size_t>(size()),
             "reduce_scatter: send is not as long as recv times the number of ranks");
     check(twohopReduceScatter(std::ranges::data(send), std::ranges::data(recv), std::ranges::size(recv),
-                              kDataType<ElementOf<S>>, op, comm_, stream),
-          comm_);
+                              kDataType<ElementOf<S>>, op, get(), stream),
+          get());
   }
   /// Block r of recv is rank r's send: recv is size() times as long as send.
   template <Buffer S, BufferLike<S> R>
@@ -183,25 +230,28 @@ class Comm {
     require(std::ranges::size(recv) == std::ranges::size(send) * static_cast<size_t>(size()),
             "all_gather: recv is not as long as send times the number of ranks");
     check(twohopAllGather(std::ranges::data(send), std::ranges::data(recv), std::ranges::size(send),
-                          kDataType<ElementOf<S>>, comm_, stream),
-          comm_);
+                          kDataType<ElementOf<S>>, get(), stream),
+          get());
   }
   /// In place: data of every rank becomes root's.
   template <Buffer R>
   requires BufferLike<R, R>
   void broadcast(R&& data, int root, twohopStream_t stream = nullptr) {
     check(twohopBroadcast(std::ranges::data(data), std::ranges::data(data), std::ranges::size(data),
-                          kDataType<ElementOf<R>>, root, comm_, stream),
-          comm_);
+                          kDataType<ElementOf<R>>, root, get(), stream),
+          get());
   }
-  void barrier(twohopStream_t stream = nullptr) { check(twohopBarrier(comm_, stream), comm_); }
+  void barrier(twohopStream_t stream = nullptr) { check(twohopBarrier(get(), stream), get()); }
 
  private:
+  Comm() : handle_(std::make_shared<detail::CommHandle>()) {
+    if (detail::open_groups().depth > 0) detail::open_groups().pending.push_back(handle_);
+  }
   static void require(bool condition, const char* text) {
     if (!condition) throw Exception(twohopInvalidArgument, text);
   }
 
-  twohopComm_t comm_ = nullptr;
+  std::shared_ptr<detail::CommHandle> handle_;  // shared only with a group that is still open
 };
 
 /// An operation that multiplies this rank's contribution by `scalar` and sums. Must not outlive its communicator.
@@ -227,25 +277,7 @@ class RedOp {
   twohopComm_t comm_ = nullptr;
 };
 
-/// Calls made while it lives do not block; end() runs them all together and throws their first error. Without end()
-/// the destructor runs them, and their errors show at the next call.
-class Group {
- public:
-  Group() { check(twohopGroupStart()); }
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
-  ~Group() {
-    if (open_) (void)twohopGroupEnd();
-  }
-  void end() {
-    open_ = false;
-    check(twohopGroupEnd());
-  }
-
- private:
-  bool open_ = true;
-};
-
+}  // namespace face
 }  // namespace twohop
 
 #endif  // TWOHOP_TWOHOP_HPP_

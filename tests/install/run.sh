@@ -9,6 +9,11 @@ export TWOHOP_TIMEOUT_S=60 TWOHOP_INIT_TIMEOUT_S=60
 
 say() { printf -- '-- %s\n' "$*"; }
 
+build_project() { # source build
+  local log=$2.log
+  { cmake -S "$1" -B "$2" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$2"; } >"$log" 2>&1 || { cat "$log"; exit 1; }
+}
+
 rm -rf "$scratch"
 mkdir -p "$scratch"
 
@@ -22,17 +27,23 @@ say "headers: each by itself, as C99 and as C++20, without a warning"
 strict=(-pedantic -Wall -Wextra -Werror -fsyntax-only "-I$prefix/include")
 echo '#include "twohop/twohop.h"' | cc -x c -std=c99 "${strict[@]}" -
 echo '#include "twohop/twohop.h"' | c++ -x c++ -std=c++11 "${strict[@]}" -
-c++ -std=c++20 "${strict[@]}" "$source_dir/tests/install/header_check.cpp"
+echo '#include "twohop/twohop.hpp"' | c++ -x c++ -std=c++20 "${strict[@]}" -
 
 say "symbols: the library shows twohop* only"
 others=$(nm -D --defined-only "$library" | awk '$3 !~ /^twohop/ {print $3}')
 [[ -z $others ]] || { echo "also exported: $others"; exit 1; }
 
-say "find_package: build both examples, and a consumer of twohop::mpi if there is one"
-cmake -S "$source_dir/examples" -B "$scratch/examples" -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/examples.log"
-cmake --build "$scratch/examples" >>"$scratch/examples.log"
+say "find_package: both examples"
+build_project "$source_dir/examples" "$scratch/examples"
 "${launch[@]}" "$scratch/examples/hello_allreduce"
 "${launch[@]}" "$scratch/examples/data_parallel" --check
+
+say "find_package: the C++ face, and twohop::mpi if there is one"
+build_project "$source_dir/tests/install/consumer" "$scratch/consumer"
+"$scratch/consumer/cxx_face"
+if [[ -x $scratch/consumer/mpi_consumer ]]; then
+  (cd "$source_dir" && . scripts/lib.sh && mpi_environment && mpirun -np 2 "$scratch/consumer/mpi_consumer")
+fi
 
 say "pkg-config: build hello_allreduce"
 export PKG_CONFIG_PATH=$libdir/pkgconfig
