@@ -1,10 +1,15 @@
 // The checker: proves that a sequence of calls on a cluster computes what it should, whatever the timing.
 //
 // It runs the programs of all ranks symbolically: a chunk's value is the set of ranks whose contributions it holds.
-// Data hazards are decided by happens-before (vector clocks over lanes and links; edges: signal -> wait, put -> sent,
-// put -> arrive, release -> later put, end of call -> the call after the next), not by the order of the one run that is
-// simulated. Since waits only ever become true and every slot and credit belongs to one lane and one peer, one greedy
-// run that gets stuck is a proof of a deadlock, and one that does not is a proof of its absence.
+// Data hazards are decided by happens-before, not by the order of the one run that is simulated: vector clocks over the
+// lanes and links of a node; edges: signal -> wait, put -> sent, put -> arrive, release -> later put, end of a call ->
+// the call after the next. What a node knows of its own lanes and links it must know from within: a detour over another
+// node ("they answered, so they have read it") does not count. That is stricter than needed, holds under
+// retransmission too, and keeps clocks as small as a node.
+//
+// Since waits only ever become true and every slot and credit belongs to one lane and one peer, one greedy run that
+// gets stuck is a proof of a deadlock, and one that does not is a proof of its absence. How a proof for some rounds
+// covers any number: check_rounds.hpp.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +32,10 @@ enum class FaultKind : uint8_t {
   kDeadWrite,              // a value is overwritten, or left, that nobody has read
   kDeadlock,               // no lane can go on
   kCallOvertaken,          // a later call may overwrite what an earlier call still uses
-  kProtocol                // a release or put out of order, a slot ring too small, an index out of range
+  kProtocol,               // a release or put out of order or left out, an index or rank out of range
+  kScaling,                // a contribution is scaled, or a sum divided, not exactly once
+  kOperandOrder,           // an operand of a reduce stands left of one that holds a lower rank
+  kUnequalBits             // ranks get the same sum by different operations
 };
 const char* fault_name(FaultKind k);
 
@@ -50,6 +58,14 @@ struct CheckOptions {
   std::function<void(int call, int rank, Program&)> mutate;
   /// False leaves out the wait of a call for the end of the call before the last.
   bool order_calls = true;
+  /// Fills CheckReport::round_digests.
+  bool digest_rounds = false;
+};
+
+/// A step of a program.
+struct StepId {
+  int rank = 0;
+  size_t lane = 0, step = 0;
 };
 
 struct CheckReport {
@@ -58,10 +74,10 @@ struct CheckReport {
   /// Chunks put out of each node to other nodes, void chunks not counted, in the first call.
   std::vector<uint64_t> chunks_out_of_node;
   uint64_t chunks_of_buffer = 0;  // in the first call: what the former is relative to
-  /// How far every lane's knowledge of every other lane reaches at the end of the first call, in steps relative to that
-  /// lane's end. Equal frontiers after r and r + 1 rounds mean that rounds repeat, so that a proof for few rounds
-  /// covers any number.
-  std::vector<int64_t> frontier;
+  /// By round of the first call: what is known at each of its steps, and what its memory holds, relative to the round.
+  std::vector<uint64_t> round_digests;
+  /// Wait, Sent and Arrive steps of the first call that never told their lane anything that it did not know.
+  std::vector<StepId> idle_steps;
 };
 
 CheckReport check(const Cluster& cluster, const std::vector<CheckedCall>& calls, const CheckOptions& options = {});

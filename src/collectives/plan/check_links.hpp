@@ -1,0 +1,47 @@
+// The links between nodes, as the checker sees them: what was put, what arrived, what was released, and who knows it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "collectives/plan/vector_clock.hpp"
+
+namespace twohop {
+
+/// Counts run over all calls, as in the transport. The reads of sources are events of thread `tx` of the sender's node,
+/// the writes of the inbox of thread `rx` of the receiver's node.
+struct Link {
+  int src = 0, dst = 0;
+  uint32_t tx = 0, rx = 0;
+  Clock tx_clock = {}, rx_clock = {};
+  ClockLog sent = {}, arrived = {}, released = {};       // by put
+  std::vector<int64_t> posted_at = {}, arrived_at = {};  // by call: puts before it, seen from sender and receiver
+};
+
+class Links {
+ public:
+  void add(int src, int dst, int tag) {
+    const int id = static_cast<int>(links_.size());
+    if (ids_.try_emplace({src, dst, tag}, id).second) links_.push_back(Link{.src = src, .dst = dst});
+  }
+  /// -1 when there is none.
+  int find(int src, int dst, int tag) const {
+    const auto it = ids_.find({src, dst, tag});
+    return it == ids_.end() ? -1 : it->second;
+  }
+  Link& operator[](int id) { return links_[id]; }
+  const Link& operator[](int id) const { return links_[id]; }
+  size_t size() const { return links_.size(); }
+  auto begin() { return links_.begin(); }
+  auto end() { return links_.end(); }
+  auto begin() const { return links_.begin(); }
+  auto end() const { return links_.end(); }
+
+ private:
+  std::vector<Link> links_;
+  std::map<std::tuple<int, int, int>, int> ids_;
+};
+
+}  // namespace twohop

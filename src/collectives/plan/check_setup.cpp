@@ -1,0 +1,78 @@
+// See check_setup.hpp.
+#include "collectives/plan/check_setup.hpp"
+
+#include <algorithm>
+
+namespace twohop {
+
+CheckSetup::CheckSetup(const Cluster& c, const std::vector<CheckedCall>& calls, const CheckOptions& options)
+    : cluster(c) {
+  make_programs(calls, options);
+  out.resize(calls.size(), std::vector<std::vector<int>>(cluster.nranks()));
+  in = out;
+  for (size_t call = 0; call < calls.size() && !fault; ++call)
+    for (int rank = 0; rank < cluster.nranks() && !fault; ++rank) {
+      fault = malformed(*this, call, rank);
+      if (!fault) resolve_links(call, rank);
+    }
+  number_threads();
+}
+
+void CheckSetup::make_programs(const std::vector<CheckedCall>& calls, const CheckOptions& options) {
+  for (size_t c = 0; c < calls.size(); ++c) {
+    const Request request{&cluster, calls[c].collective, calls[c].root, calls[c].depths};
+    frames.push_back(calls[c].algorithm->frame(request));
+    meanings.emplace_back(cluster, frames.back());
+    programs.emplace_back();
+    for (int r = 0; r < cluster.nranks(); ++r) {
+      Program p = calls[c].algorithm->program(request, r);
+      if (options.mutate) options.mutate(static_cast<int>(c), r, p);
+      max_lanes = std::max(max_lanes, p.lanes.size());
+      for (const LinkEnd& e : p.out) links.add(r, e.peer, e.tag);
+      programs.back().push_back(std::move(p));
+    }
+  }
+}
+
+void CheckSetup::resolve_links(size_t call, int rank) {
+  for (const LinkEnd& e : programs[call][rank].out) out[call][rank].push_back(links.find(rank, e.peer, e.tag));
+  for (const LinkEnd& e : programs[call][rank].in) in[call][rank].push_back(links.find(e.peer, rank, e.tag));
+}
+
+void CheckSetup::number_threads() {
+  for (const auto& ranks : cluster.nodes) width.push_back(max_lanes * ranks.size());
+  links_from.resize(cluster.nranks());
+  links_to.resize(cluster.nranks());
+  if (fault) return;
+  for (size_t i = 0; i < links.size(); ++i) {
+    Link& l = links[static_cast<int>(i)];
+    l.tx = static_cast<uint32_t>(width[cluster.node_of[l.src]]++);
+    l.rx = static_cast<uint32_t>(width[cluster.node_of[l.dst]]++);
+    links_from[l.src].push_back(static_cast<int>(i));
+    links_to[l.dst].push_back(static_cast<int>(i));
+  }
+  for (Link& l : links) {
+    l.tx_clock.resize(width[cluster.node_of[l.src]]);
+    l.rx_clock.resize(width[cluster.node_of[l.dst]]);
+  }
+}
+
+std::vector<std::vector<uint32_t>> CheckSetup::events_per_round() const {
+  std::vector<std::vector<uint32_t>> events;
+  for (const size_t threads : width) events.emplace_back(threads);
+  for (int rank = 0; rank < cluster.nranks(); ++rank) {
+    const auto& lanes = programs[0][rank].lanes;
+    for (size_t l = 0; l < lanes.size(); ++l) {
+      events[cluster.node_of[rank]][thread(rank, l)] = static_cast<uint32_t>(lanes[l].size());
+      for (const Step& step : lanes[l]) {
+        if (step.kind != StepKind::kPut) continue;
+        const Link& link = links[out[0][rank][step.link]];
+        ++events[cluster.node_of[link.src]][link.tx];
+        ++events[cluster.node_of[link.dst]][link.rx];
+      }
+    }
+  }
+  return events;
+}
+
+}  // namespace twohop
