@@ -34,7 +34,7 @@ const std::vector<Row>& table() {
   using enum Unit;
   static const std::vector<Row> rows = {
       {"TWOHOP_ALGO", &Options::algo, kChoice, 0, 0, "auto, two-hop, flat, flat-naive",
-       "Scheme of the collectives; `auto` chooses by shape and size."},
+       "Scheme of the collectives; `auto` is two-hop."},
       {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 1, 16, "",
        "Channels: independent pipelines that share each call's data."},
       {"TWOHOP_BUFFSIZE", &Options::buff_bytes, kBytes, 4 * kKi, kGi, "",
