@@ -34,7 +34,8 @@ class LocalExchange {
     std::string name;
   };
   /// Sends `fds` to every candidate and takes theirs; works inside one process too. An individual failure (another
-  /// network namespace, a refused connection) is in LocalPeer::failure, after at most a few seconds, not an error.
+  /// network namespace, a refused connection) is in LocalPeer::failure, after at most a few seconds, not an error. It
+  /// may be seen by one of the two ranks only: let the ranks compare before they rely on it. At most 16 fds.
   Result<std::vector<LocalPeer>> exchange(int my_rank, std::span<const Candidate> candidates, std::span<const int> fds,
                                           const Secret& secret, Deadline deadline);
 

@@ -1,0 +1,83 @@
+// What does one rank know and do in its communicator's control tree? Shared by the communicator and the watcher.
+//
+// Leaving: a rank that leaves says goodbye on its links, but goes on relaying failure notices between its neighbours
+// (in the watcher thread) until all ranks on the other side of each link have left, or its process ends. A link that
+// ends after a goodbye is no failure.
+#pragma once
+
+#include <poll.h>
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "bootstrap/tree_link.hpp"
+
+namespace twohop {
+
+constexpr size_t kMaxGatherBytes = 64 << 10;  // of one rank
+
+class Tree {
+ public:
+  using FailureHandler = std::function<void(const Error&)>;
+
+  /// links: the parent's first (rank 0 has none), then the children's.
+  Tree(int rank, int nranks, std::vector<TreeLink> links);
+
+  Result<std::vector<Bytes>> all_gather(std::span<const std::byte> mine, Deadline deadline);
+
+  void set_handler(FailureHandler handler);
+  /// Floods an error of this rank; the handler is not called for it.
+  void announce(const Error& error);
+  /// The rank leaves. Afterwards the handler does not run and will not.
+  void leave();
+
+  // For the watcher thread:
+  void append_to(std::vector<pollfd>& polled);
+  /// polled: what append_to() appended, after poll.
+  void serve(std::span<const pollfd> polled);
+  /// Nothing to say or to hear any more: the links can be closed.
+  bool finished();
+
+ private:
+  // all_gather's steps, with the mutex held
+  struct Gather {
+    std::span<const std::byte> mine;
+    bool sent_up = false, sent_down = false;
+    Bytes all;
+  };
+  Result<bool> step(Gather& g);
+  void exchange_frames();
+  bool awaited(const Gather& g, const TreeLink& link) const;
+  bool take_subtree(Gather& g, Bytes& out);
+  void send_up(Gather& g);
+  void send_down(Gather& g);
+  void fail_if_cut_off(const Gather& g);
+  Result<std::vector<Bytes>> parse_all(std::span<const std::byte> all) const;
+  Error late_ranks(const Gather& g);
+
+  void expect_prompt_reading();
+  void read(TreeLink& link);
+  void handle(TreeLink& link, Frame frame);
+  void end_of(TreeLink& link, const Error& why);
+  void fail(Error error, const TreeLink* from);
+  void pass_on_done();
+  void deliver();
+
+  bool has_parent() const { return rank_ > 0; }
+  bool is_parent(const TreeLink& link) const { return has_parent() && &link == &links_.front(); }
+  std::span<TreeLink> children() { return std::span(links_).subspan(has_parent() ? 1 : 0); }
+  size_t max_data_bytes() const { return static_cast<size_t>(nranks_) * (kMaxGatherBytes + 8); }
+
+  const int rank_, nranks_;
+  std::mutex mutex_;
+  std::vector<TreeLink> links_;
+  std::optional<Error> failure_;
+  bool deliver_ = false;  // the failure is not ours and the handler has not seen it
+  bool left_ = false;
+  std::recursive_mutex handler_mutex_;  // held while the handler runs; it may leave() from within
+  FailureHandler handler_;
+};
+
+}  // namespace twohop

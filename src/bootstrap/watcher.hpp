@@ -1,0 +1,34 @@
+// The one thread of a process that listens on the control sockets of all its communicators, asleep in poll.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "bootstrap/service_thread.hpp"
+#include "bootstrap/tree.hpp"
+
+namespace twohop {
+
+class Watcher {
+ public:
+  /// Started at the first use; ends with the process's statics and the last communicator.
+  static Result<std::shared_ptr<Watcher>> instance();
+
+  /// From any thread. The watcher keeps the tree until it is finished.
+  void add(std::shared_ptr<Tree> tree);
+  /// After a tree has more to send or may be finished.
+  void wake();
+
+ private:
+  Watcher() = default;
+  void run(int stop_fd);
+  std::vector<std::shared_ptr<Tree>> current_trees();
+
+  Fd wake_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Tree>> trees_;
+  std::unique_ptr<ServiceThread> thread_;  // last: joined before the rest goes
+};
+
+}  // namespace twohop

@@ -1,0 +1,241 @@
+// What the control tree carries: exchanges, failures and goodbyes.
+#include "bootstrap/control.hpp"
+
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <atomic>
+
+#include "unit/bootstrap/helper_process.hpp"
+#include "unit/bootstrap/ranks.hpp"
+
+namespace twohop {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+twohopUniqueId new_id() {
+  return *make_unique_id(loopback_options());
+}
+
+Bytes contribution(int rank, int round) {
+  return Bytes(static_cast<size_t>((rank * 37 + round * 101) % 400), static_cast<std::byte>(rank + round));
+}
+
+class ControlSizes : public testing::TestWithParam<int> {};
+
+TEST_P(ControlSizes, AllGatherDeliversEveryRanksBytesByRank) {
+  const int n = GetParam();
+  const twohopUniqueId id = new_id();
+  run_ranks(n, [&](int r) {
+    auto c = Control::join(id, r, n, in(seconds(30)));
+    ASSERT_TRUE(c) << c.error().message;
+    for (int round = 0; round < 5; round++) {
+      auto all = (*c)->all_gather(contribution(r, round), in(seconds(30)));
+      ASSERT_TRUE(all) << all.error().message;
+      for (int from = 0; from < n; from++) EXPECT_EQ((*all)[from], contribution(from, round));
+    }
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Trees, ControlSizes, testing::Values(1, 2, 3, 5, 6, 21, 22, 40));
+
+TEST(Control, AllGatherTakes64KiBOfEachRank) {
+  const twohopUniqueId id = new_id();
+  run_ranks(13, [&](int r) {
+    auto c = Control::join(id, r, 13, in(seconds(30)));
+    const Bytes most(64 << 10, static_cast<std::byte>(r)), more(most.size() + 1);
+    EXPECT_FALSE((*c)->all_gather(more, in(seconds(1)))) << "refused before anything is sent";
+    auto all = (*c)->all_gather(most, in(seconds(30)));
+    ASSERT_TRUE(all) << all.error().message;
+    for (int from = 0; from < 13; from++) EXPECT_EQ((*all)[from], Bytes(64 << 10, static_cast<std::byte>(from)));
+  });
+}
+
+TEST(Control, AllGatherNamesWhoIsLate) {
+  const Controls c = join_all(new_id(), 3);
+  auto late = c[0]->all_gather({}, in(milliseconds(50)));
+  EXPECT_EQ(late.error().code, twohopTimeout);
+  EXPECT_THAT(late.error().message, HasSubstr("1, 2"));
+}
+
+TEST(Control, AllGatherEndsWhenARankLeavesDuringSetUp) {
+  Controls c = join_all(new_id(), 7);
+  run_ranks(7, [&](int r) {
+    if (r == 6) return c[6].reset();
+    auto all = c[r]->all_gather({}, in(seconds(20)));
+    ASSERT_FALSE(all);
+    EXPECT_EQ(all.error().rank, 6) << all.error().message;
+  });
+}
+
+TEST(Control, AnAnnouncementReachesEveryOtherRankOnce) {
+  for (int origin : {0, 1, 7, 21}) {
+    Controls c = join_all(new_id(), 22);
+    Failures others, own;
+    for (int r = 0; r < 22; r++) c[r]->watch(r == origin ? own.handler() : others.handler());
+    Error e = make_error(twohopInvalidUsage, "counts differ");
+    c[origin]->announce(e);
+    c[origin]->announce(make_error(twohopAborted, "too late"));
+    ASSERT_TRUE(others.wait_for(21, seconds(1)));
+    c.clear();
+    EXPECT_EQ(others.seen().size(), 21u);
+    EXPECT_EQ(own.seen().size(), 0u);
+    for (const Error& seen : others.seen()) {
+      EXPECT_EQ(seen.code, twohopInvalidUsage);
+      EXPECT_EQ(seen.rank, origin);
+      EXPECT_THAT(seen.message, HasSubstr("counts differ"));
+      EXPECT_EQ(seen.scope, Scope::kCommunicator);
+    }
+  }
+}
+
+TEST(Control, AnAnnouncementBeforeWatchEndsOthersAllGather) {
+  Controls c = join_all(new_id(), 6);
+  c[5]->announce(make_error(twohopSystemError, "out of memory"));
+  run_ranks(5, [&](int r) {
+    auto all = c[r]->all_gather({}, in(seconds(10)));
+    ASSERT_FALSE(all);
+    EXPECT_EQ(all.error().rank, 5);
+    EXPECT_THAT(all.error().message, HasSubstr("out of memory"));
+  });
+}
+
+TEST(Control, AnEndlessMessageIsCut) {
+  Controls c = join_all(new_id(), 2);
+  Failures f;
+  c[0]->watch(f.handler());
+  c[1]->announce(make_error(twohopSystemError, "{}", std::string(1 << 20, 'x')));
+  ASSERT_TRUE(f.wait_for(1, seconds(1)));
+  EXPECT_LE(f.seen()[0].message.size(), 1024u);
+}
+
+TEST(Control, GoodbyesInAnyOrderAreNoFailure) {
+  for (int first : {0, 1, 5}) {
+    Controls c = join_all(new_id(), 8);
+    Failures f;
+    for (auto& one : c) one->watch(f.handler());
+    for (int i = 0; i < 8; i++) {
+      c[(first + i * 3) % 8].reset();
+      EXPECT_FALSE(f.wait_for(1, milliseconds(5))) << f.seen()[0].message;
+    }
+  }
+}
+
+TEST(Control, NoticesStillCrossARankThatSaidGoodbye) {
+  Controls c = join_all(new_id(), 7);
+  Failures f;
+  for (auto& one : c) one->watch(f.handler());
+  c[1].reset();  // between ranks 5, 6 and the rest
+  c[0].reset();
+  c[5]->announce(make_error(twohopInternalError, "after they left"));
+  ASSERT_TRUE(f.wait_for(4, seconds(1))) << "ranks 2, 3, 4, 6";
+}
+
+TEST(Control, TheHandlerMayAnnounceAndDestroy) {
+  Controls c = join_all(new_id(), 3);
+  std::atomic<bool> destroyed{false};
+  c[1]->watch([&](const Error& e) {
+    c[1]->announce(e);
+    c[1].reset();
+    destroyed = true;
+  });
+  Failures f;
+  c[2]->watch(f.handler());
+  c[0]->announce(make_error(twohopAborted, "abort"));
+  ASSERT_TRUE(f.wait_for(1, seconds(1)));
+  const Deadline limit = in(seconds(5));
+  while (!destroyed && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  EXPECT_TRUE(destroyed);
+}
+
+TEST(Control, TheHandlerDoesNotRunAfterDestruction) {
+  for (int i = 0; i < 50; i++) {
+    Controls c = join_all(new_id(), 2);
+    auto alive = std::make_unique<int>(7);
+    c[0]->watch([p = alive.get()](const Error&) { EXPECT_EQ(*p, 7); });
+    std::thread announcer([&] { c[1]->announce(make_error(twohopAborted, "abort")); });
+    c[0].reset();
+    alive.reset();  // address sanitizer sees a late handler
+    announcer.join();
+  }
+}
+
+TEST(Control, AnIdleWatcherUsesNoCpu) {
+  Controls c = join_all(new_id(), 6);
+  Failures f;
+  for (auto& one : c) one->watch(f.handler());
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  EXPECT_FALSE(f.wait_for(1, milliseconds(500)));
+  getrusage(RUSAGE_SELF, &after);
+  const auto us = [](const rusage& u) {
+    return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1'000'000 + u.ru_utime.tv_usec + u.ru_stime.tv_usec;
+  };
+  EXPECT_LT(us(after) - us(before), 20'000);
+}
+
+// ---- Ranks that are killed ---------------------------------------------------------------------------------------
+
+class KilledRank : public testing::TestWithParam<int> {};
+
+TEST_P(KilledRank, IsNoticedByAllWithinASecond) {
+  const int victim = GetParam(), n = 12;
+  const twohopUniqueId id = new_id();
+  HelperProcess child(id, victim, n);
+  Controls c(n);
+  Failures f;
+  run_ranks(n, [&](int r) {
+    if (r == victim) return;
+    auto joined = Control::join(id, r, n, in(seconds(30)));
+    ASSERT_TRUE(joined) << joined.error().message;
+    c[r] = std::move(*joined);
+    c[r]->watch(f.handler());
+  });
+  ASSERT_TRUE(child.wait_until_joined());
+  child.kill();
+  ASSERT_TRUE(f.wait_for(n - 1, seconds(1)));
+  for (const Error& e : f.seen()) {
+    EXPECT_EQ(e.code, twohopRemoteError);
+    EXPECT_EQ(e.rank, victim);
+    EXPECT_THAT(e.message, HasSubstr(fmt::format("rank {} (", victim)));
+    EXPECT_THAT(e.message, HasSubstr(fmt::format(":{}) was lost", child.pid())));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(RootInnerLeaf, KilledRank, testing::Values(0, 1, 2, 11));
+
+TEST(KilledProcess, IsNoticedAlthoughAChildOfItLivesOn) {
+  const twohopUniqueId id = new_id();
+  HelperProcess child(id, 1, 2, "fork");
+  auto c = Control::join(id, 0, 2, in(seconds(30)));
+  ASSERT_TRUE(c);
+  Failures f;
+  (*c)->watch(f.handler());
+  ASSERT_TRUE(child.wait_until_joined());
+  child.kill();
+  EXPECT_TRUE(f.wait_for(1, seconds(1)));
+}
+
+TEST(EndedProcess, AfterAGoodbyeIsNoFailure) {
+  const twohopUniqueId id = new_id();
+  HelperProcess child(id, 1, 7, "goodbye");  // an inner rank
+  Controls c(7);
+  Failures f;
+  run_ranks(7, [&](int r) {
+    if (r == 1) return;
+    c[r] = std::move(*Control::join(id, r, 7, in(seconds(30))));
+    c[r]->watch(f.handler());
+  });
+  EXPECT_EQ(child.wait_for_exit(), 0);
+  EXPECT_FALSE(f.wait_for(1, milliseconds(100))) << f.seen()[0].message;
+}
+
+TEST(EndedProcess, LeavesAtOnceAlthoughItsRootServiceStillWaits) {
+  HelperProcess child(twohopUniqueId{}, 0, 0, "root");
+  EXPECT_EQ(child.wait_for_exit(), 0);
+}
+
+}  // namespace
+}  // namespace twohop
