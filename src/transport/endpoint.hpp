@@ -98,6 +98,7 @@ class Endpoint {
   /// Appends what to wait for when there is nothing to do (readable; writable where output is pending).
   virtual void wait_for(std::vector<pollfd>& fds) const = 0;
   /// Waits until all puts are sent and consumed or the deadline passes, then closes so that nothing in flight is lost.
+  /// Peers may still be in their last call: that a drained rank is gone is an error only for who puts to it again.
   virtual Result<> drain(Deadline deadline) = 0;
 
   virtual EndpointCounters counters() const = 0;

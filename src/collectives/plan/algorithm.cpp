@@ -20,6 +20,10 @@ std::span<const Algorithm> algorithms() {
   return table;
 }
 
+int max_lanes(const Cluster& cluster) {
+  return 3 + 3 * cluster.max_local_size();
+}
+
 const Algorithm* find_algorithm(std::string_view name) {
   for (const Algorithm& a : algorithms())
     if (a.name == name) return &a;

@@ -9,8 +9,8 @@
 
 namespace twohop {
 
-/// Ring sizes of a schedule; small values bound memory, larger ones let the stages drift apart. Rings of one slot can deadlock
-/// (every rank waits for its neighbour's only slot); two are enough for any shape.
+/// Ring sizes of a schedule; small values bound memory, larger ones let the stages drift apart. Rings of one slot can
+/// deadlock (every rank waits for its neighbour's only slot); two are enough for any shape.
 struct Depths {
   int32_t chunks_per_put = 1;
   int32_t blocks = 4;     // window slots of an area, in puts; at least 2
@@ -37,6 +37,8 @@ struct Algorithm {
 };
 
 std::span<const Algorithm> algorithms();
+/// No program of any algorithm has more lanes than this.
+int max_lanes(const Cluster& cluster);
 /// Null when there is none of that name.
 const Algorithm* find_algorithm(std::string_view name);
 

@@ -93,6 +93,4 @@ struct Program {
   std::vector<LinkEnd> out, in;
 };
 
-constexpr int kMaxLanes = 192;  // of a program; window control pages have room for so many counters
-
 }  // namespace twohop

@@ -4,8 +4,8 @@
 
 #include <sys/epoll.h>
 
+#include <atomic>
 #include <deque>
-#include <map>
 #include <optional>
 
 #include "transport/endpoint.hpp"
@@ -22,6 +22,9 @@ struct Pair {
   std::string address;
   Fd fd;
 };
+
+/// Sends our links and checks that the peer's are their mirror image. Both ends do the same at once.
+Result<> agree_on_links(const Pair& p, int fd, Deadline deadline);
 
 class TcpEndpoint final : public Endpoint {
  public:
@@ -51,7 +54,8 @@ class TcpEndpoint final : public Endpoint {
   // Setup.
   std::vector<Pair> make_pairs();
   Result<> connect_pairs(std::span<Pair> pairs, std::span<const Bytes> all_addresses, Deadline deadline);
-  Result<> connect_higher(std::span<Pair> pairs, std::span<const Bytes> all_addresses, Deadline deadline);
+  Result<> connect_higher(std::span<Pair> pairs, std::span<const Bytes> all_addresses, const std::atomic<bool>& stop,
+                          Deadline deadline);
   Result<> accept_lower(std::span<Pair> pairs, int stop_fd, Deadline deadline);
   Result<Pair*> identify(std::span<Pair> pairs, const Bytes& hello) const;
   Result<> open_connections(std::vector<Pair> pairs);

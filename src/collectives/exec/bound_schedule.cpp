@@ -1,0 +1,145 @@
+// See bound_schedule.hpp.
+#include "collectives/exec/bound_schedule.hpp"
+
+#include <algorithm>
+
+#include "base/check.hpp"
+
+namespace twohop {
+namespace {
+
+constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
+                                       Collective::kBroadcast};
+
+void add_missing(std::vector<LinkEnd>& to, const std::vector<LinkEnd>& from) {
+  for (const LinkEnd& e : from)
+    if (std::find(to.begin(), to.end(), e) == to.end()) to.push_back(e);
+}
+
+size_t find(const std::vector<LinkId>& links, const LinkId& id) {
+  return static_cast<size_t>(std::find(links.begin(), links.end(), id) - links.begin());
+}
+
+/// Fills in the addresses of one channel.
+class Binder {
+ public:
+  Binder(const Program& program, const Frame& frame, const Cluster& cluster, int rank, NodeGroup& node,
+         const std::vector<LinkTable>& tables, uint16_t channel)
+      : program_(program),
+        frame_(frame),
+        cluster_(cluster),
+        rank_(rank),
+        node_(node),
+        tables_(tables),
+        channel_(channel) {}
+
+  BoundStep bind(const Step& s) const {
+    BoundStep b;
+    b.kind = s.kind;
+    b.final = s.final;
+    b.shard = s.shard;
+    b.chunk = s.chunk;
+    b.lane = s.lane;
+    b.target = s.target;
+    b.dst = bind(s.dst);
+    for (const Ref& r : s.srcs) b.srcs.push_back(bind(r));
+    if (s.kind == StepKind::kWait) {
+      b.local = static_cast<int16_t>(cluster_.local_of[s.rank]);
+      b.counter = &node_.counter(b.local, channel_, s.lane);
+    }
+    b.link = bind_link(s);
+    return b;
+  }
+
+ private:
+  size_t bind_link(const Step& s) const {
+    switch (s.kind) {
+      case StepKind::kPut:
+      case StepKind::kSent:
+        return checked(tables_[node_.me()].find_out(out_id(program_.out[s.link])), tables_[node_.me()].out);
+      case StepKind::kArrive:
+      case StepKind::kRelease:
+        return checked(tables_[node_.me()].find_in(in_id(rank_, program_.in[s.link])), tables_[node_.me()].in);
+      default:
+        return 0;
+    }
+  }
+  LinkId out_id(const LinkEnd& e) const { return {channel_, e.tag, rank_, e.peer}; }
+  LinkId in_id(int owner, const LinkEnd& e) const { return {channel_, e.tag, e.peer, owner}; }
+  static size_t checked(size_t index, const std::vector<LinkId>& links) {
+    TWOHOP_CHECK(index < links.size(), "link not connected; {} links", links.size());
+    return index;
+  }
+
+  BoundRef bind(const Ref& r) const {
+    BoundRef b{.space = r.space, .raw_local = -1, .part = r.part, .first_slot = 0, .base = nullptr, .index = r.index};
+    if (r.raw_of >= 0) b.raw_local = static_cast<int16_t>(cluster_.local_of[r.raw_of]);
+    if (r.space == Space::kInput || r.space == Space::kOutput) return b;
+    const int local = cluster_.local_of[r.owner];
+    if (r.space == Space::kWindow) {
+      b.base = node_.window(local, channel_);
+      b.first_slot = static_cast<uint32_t>(r.area) * frame_.slots;
+    } else {
+      b.base = node_.inbox(local, inbox_number(r.owner, r.area));
+    }
+    return b;
+  }
+  /// The in link of `owner` with this tag; tags are unique among the in links of one algorithm and channel.
+  size_t inbox_number(int owner, int tag) const {
+    const LinkTable& table = tables_[cluster_.local_of[owner]];
+    for (size_t i = 0; i < table.in.size(); ++i)
+      if (table.in[i].channel == channel_ && table.in[i].tag == tag) return i;
+    return checked(table.in.size(), table.in);
+  }
+
+  const Program& program_;
+  const Frame& frame_;
+  const Cluster& cluster_;
+  int rank_;
+  NodeGroup& node_;
+  const std::vector<LinkTable>& tables_;
+  uint16_t channel_;
+};
+
+}  // namespace
+
+size_t LinkTable::find_out(const LinkId& id) const {
+  return find(out, id);
+}
+size_t LinkTable::find_in(const LinkId& id) const {
+  return find(in, id);
+}
+
+LinkTable links_of(const Cluster& cluster, int rank, int channels) {
+  std::vector<LinkEnd> out, in;
+  for (const Algorithm& a : algorithms())
+    for (Collective c : kCollectives) {
+      if (!a.supports(c)) continue;
+      const Program p = a.program({&cluster, c, 0, {}}, rank);
+      add_missing(out, p.out);
+      add_missing(in, p.in);
+    }
+  LinkTable table;
+  for (int channel = 0; channel < channels; ++channel) {
+    for (const LinkEnd& e : out) table.out.push_back({static_cast<uint16_t>(channel), e.tag, rank, e.peer});
+    for (const LinkEnd& e : in) table.in.push_back({static_cast<uint16_t>(channel), e.tag, e.peer, rank});
+  }
+  return table;
+}
+
+BoundSchedule bind(const Algorithm& algorithm, const Request& request, int rank, NodeGroup& node,
+                   const std::vector<LinkTable>& tables, int channels) {
+  BoundSchedule bound{&algorithm, algorithm.frame(request), {}};
+  const Program program = algorithm.program(request, rank);
+  for (int channel = 0; channel < channels; ++channel) {
+    const Binder binder(program, bound.frame, *request.cluster, rank, node, tables, static_cast<uint16_t>(channel));
+    auto& lanes = bound.lanes.emplace_back();
+    for (const auto& lane : program.lanes) {
+      auto& steps = lanes.emplace_back();
+      for (const Step& s : lane) steps.push_back(binder.bind(s));
+    }
+  }
+  return bound;
+}
+
+}  // namespace twohop

@@ -1,0 +1,89 @@
+// See communicator.hpp: the life of a communicator between init and destroy.
+#include "collectives/exec/communicator.hpp"
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "collectives/exec/execution.hpp"
+
+namespace twohop {
+namespace {
+
+/// How long a healthy communicator waits, when it is destroyed, for peers to take what it has sent.
+constexpr std::chrono::seconds kDrainTime{5};
+
+}  // namespace
+
+Communicator::~Communicator() {
+  if (endpoint_ && execution_ && !failed_) {
+    if (auto drained = endpoint_->drain(std::chrono::steady_clock::now() + kDrainTime); !drained)
+      log_warn("rank {}: communicator destroyed before its peers were done with it: {}", rank(),
+               drained.error().message);
+  }
+}
+
+const Algorithm& Communicator::algorithm_for(const Call& call) const {
+  const Algorithm* named = find_algorithm(config_.algo);
+  return named && named->supports(call.collective) ? *named : *find_algorithm("two-hop");
+}
+
+Result<> Communicator::start(const Call& call) {
+  TWOHOP_CHECK(!running_, "rank {}: a call is already running", rank());
+  if (auto e = failure()) return *e;
+  execution_->start(call, algorithm_for(call), ++number_);
+  running_ = true;
+  return {};
+}
+
+Result<Communicator::Progress> Communicator::progress() {
+  if (failed_.load(std::memory_order_relaxed)) return *failure();
+  auto done = execution_->progress();
+  if (!done) return done.error();
+  if (*done == Progress::kDone) {
+    running_ = false;
+    ++counters_.calls;
+  }
+  return *done;
+}
+
+std::string Communicator::where_it_waits() const {
+  return execution_->where_it_waits();
+}
+
+void Communicator::prepare_sleep(std::vector<pollfd>& fds) {
+  node_->announce_sleep();
+  fds.push_back({node_->doorbell(), POLLIN, 0});
+  if (endpoint_) endpoint_->wait_for(fds);
+}
+
+void Communicator::end_sleep() {
+  node_->end_sleep();
+}
+
+void Communicator::fail(const Error& error) {
+  record_failure(error);
+  control_->announce(*failure());
+}
+
+void Communicator::record_failure(const Error& error) {
+  {
+    std::lock_guard lock(failure_mutex_);
+    if (failure_) return;
+    failure_ = error;
+  }
+  failed_ = true;
+  node_->wake_self();
+}
+
+std::optional<Error> Communicator::failure() const {
+  if (!failed_.load(std::memory_order_acquire)) return std::nullopt;
+  std::lock_guard lock(failure_mutex_);
+  return failure_;
+}
+
+CommCounters Communicator::counters() const {
+  CommCounters c = counters_;
+  if (endpoint_) c.net = endpoint_->counters();
+  return c;
+}
+
+}  // namespace twohop

@@ -1,0 +1,287 @@
+// How does a rank join? Rendezvous, comparison of settings, grouping into nodes, windows, links. Every step ends in an
+// exchange, so that a rank that fails tells the others why and none waits for it.
+#include "collectives/exec/communicator_init.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/log.hpp"
+#include "bootstrap/local_exchange.hpp"
+#include "collectives/exec/execution.hpp"
+
+namespace twohop {
+namespace {
+
+using Json = nlohmann::json;
+
+std::span<const std::byte> as_bytes(const std::string& s) {
+  return std::as_bytes(std::span(s));
+}
+std::string as_text(const Bytes& b) {
+  return {reinterpret_cast<const char*>(b.data()), b.size()};
+}
+
+}  // namespace
+
+CommunicatorInit::CommunicatorInit(const CommConfig& config, const Options& options, Deadline deadline)
+    : config_(config), options_(options), deadline_(deadline), comm_(new Communicator(config, options)) {}
+
+Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId& id, int nranks, int rank) {
+  auto control = Control::join(id, rank, nranks, deadline_);
+  if (!control) return control.error();
+  comm_->control_ = std::move(*control);
+  rank_ = rank;
+  nranks_ = nranks;
+  for (auto step : {&CommunicatorInit::introduce, &CommunicatorInit::group_into_nodes, &CommunicatorInit::connect})
+    if (auto done = (this->*step)(); !done) return done.error();
+  start_watching();
+  return std::move(comm_);
+}
+
+/// Gathers one JSON object of each rank. A rank whose own part failed sends its error instead, and all return that.
+Result<std::vector<Json>> CommunicatorInit::share(const Result<Json>& mine) {
+  Json message = mine ? Json{{"ok", *mine}} : Json{{"code", mine.error().code}, {"error", mine.error().message}};
+  auto all =
+      comm_->control_->all_gather(as_bytes(message.dump(-1, ' ', false, Json::error_handler_t::replace)), deadline_);
+  if (!mine) return mine.error();
+  if (!all) return all.error();
+  std::vector<Json> values;
+  for (int r = 0; r < nranks_; ++r) {
+    Json theirs = Json::parse(as_text((*all)[r]), nullptr, false);
+    if (theirs.is_object() && theirs.contains("error") && theirs["error"].is_string()) {
+      Error e = make_error(static_cast<twohopResult_t>(theirs.value("code", int{twohopRemoteError})), "rank {}: {}", r,
+                           theirs["error"].get<std::string>());
+      e.rank = r;
+      return e;
+    }
+    if (!theirs.is_object() || !theirs.contains("ok"))
+      return make_error(twohopInternalError, "rank {} sent an init message that cannot be read", r);
+    values.push_back(std::move(theirs["ok"]));
+  }
+  return values;
+}
+
+/// What must be the same on all ranks for their schedules to fit together.
+Json CommunicatorInit::settings() const {
+  return {{"library version", TWOHOP_VERSION_CODE},     {"TWOHOP_ALGO", config_.algo},
+          {"TWOHOP_NCHANNELS", config_.nchannels},      {"TWOHOP_BUFFSIZE", options_.buff_bytes},
+          {"TWOHOP_CHUNK_BYTES", options_.chunk_bytes}, {"TWOHOP_RANKS_PER_NODE", config_.ranks_per_node}};
+}
+
+Result<Json> CommunicatorInit::own_introduction() {
+  auto exchange = LocalExchange::create();
+  if (!exchange) return exchange.error();
+  exchange_.emplace(std::move(*exchange));
+  auto endpoint = make_tcp_endpoint(rank_, options_.socket_ifname, comm_->control_->secret());
+  if (!endpoint) return endpoint.error();
+  comm_->endpoint_ = std::move(*endpoint);
+  auto isa = choose_isa(options_.reduce_isa);
+  if (!isa) return isa.error();
+  comm_->isa_ = *isa;
+  const Bytes address = comm_->endpoint_->address();
+  std::vector<uint8_t> address_bytes(address.size());
+  std::transform(address.begin(), address.end(), address_bytes.begin(),
+                 [](std::byte b) { return std::to_integer<uint8_t>(b); });
+  return Json{{"host", host_identity(options_.host_id)},
+              {"exchange", exchange_->name()},
+              {"address", address_bytes},
+              {"settings", settings()}};
+}
+
+Result<> CommunicatorInit::introduce() {
+  auto all = share(own_introduction());
+  if (!all) return all.error();
+  try {
+    for (int r = 0; r < nranks_; ++r) {
+      const Json& theirs = all->at(r);
+      if (auto same = compare_settings(r, all->at(0)["settings"], theirs["settings"]); !same) return same;
+      hosts_.push_back(theirs["host"].get<std::string>());
+      exchanges_.push_back(theirs["exchange"].get<std::string>());
+      const auto bytes = theirs["address"].get<std::vector<uint8_t>>();
+      const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
+      addresses_.emplace_back(data, data + bytes.size());
+    }
+  } catch (const Json::exception& e) {
+    return make_error(twohopInternalError, "an init message lacks a field: {}", e.what());
+  }
+  return {};
+}
+
+Result<> CommunicatorInit::compare_settings(int r, const Json& first, const Json& theirs) const {
+  if (first == theirs) return {};
+  for (const auto& [name, value] : first.items())
+    if (!theirs.contains(name) || theirs[name] != value)
+      return make_error(twohopInvalidUsage,
+                        "{} differs between ranks: {} on rank 0, {} on rank {}; set it alike on all ranks", name,
+                        value.dump(), theirs.contains(name) ? theirs[name].dump() : "nothing", r);
+  return make_error(twohopInvalidUsage, "ranks 0 and {} run different versions of twohop", r);
+}
+
+/// Ranks of one host, cut into virtual nodes if asked for.
+std::vector<int> CommunicatorInit::wanted_nodes() const {
+  std::vector<int> key(nranks_);
+  std::vector<std::string> names;
+  std::vector<int> seen;
+  for (int r = 0; r < nranks_; ++r) {
+    const auto it = std::find(names.begin(), names.end(), hosts_[r]);
+    const auto host = static_cast<size_t>(it - names.begin());
+    if (it == names.end()) {
+      names.push_back(hosts_[r]);
+      seen.push_back(0);
+    }
+    const int part = config_.ranks_per_node > 0 ? seen[host] / config_.ranks_per_node : 0;
+    ++seen[host];
+    key[r] = static_cast<int>(host) * nranks_ + part;
+  }
+  return key;
+}
+
+/// Groups by host; where handing memory over does not work, splits the group and tries again.
+Result<> CommunicatorInit::group_into_nodes() {
+  std::vector<int> key = wanted_nodes();
+  for (;;) {
+    comm_->cluster_ = make_cluster(key);
+    auto mine = try_grouping();
+    auto all = share(mine);
+    if (!all) return all.error();
+    bool complete = true;
+    for (const Json& unreachable : *all) complete &= unreachable.empty();
+    if (complete) return {};
+    key = split(*all);
+  }
+}
+
+Result<Json> CommunicatorInit::try_grouping() {
+  const Cluster& cluster = comm_->cluster_;
+  const auto& peers = cluster.peers_of(rank_);
+  if (peers.size() > kMaxReduceSources)
+    return make_error(twohopInvalidUsage, "{} ranks on one node; at most {} are supported: set TWOHOP_RANKS_PER_NODE",
+                      peers.size(), kMaxReduceSources);
+  NodeMembers members;
+  members.me = rank_;
+  tables_.clear();
+  for (int r : peers) {
+    tables_.push_back(links_of(cluster, r, config_.nchannels));
+    members.ranks.push_back(r);
+    members.exchanges.push_back(exchanges_[r]);
+    members.in_links.push_back(tables_.back().in.size());
+  }
+  std::vector<LocalPeer> unreachable;
+  auto node = NodeGroup::create(members, window_map(), *exchange_, comm_->control_->secret(), deadline_, &unreachable);
+  if (!node) return node.error();
+  comm_->node_ = std::move(*node);
+  Json failed = Json::array();
+  for (const LocalPeer& p : unreachable) {
+    log_warn("rank {} and rank {} share a host but not memory ({}): they are treated as separate nodes", rank_, p.rank,
+             p.failure);
+    failed.push_back(p.rank);
+  }
+  return failed;
+}
+
+/// First fit: a rank joins the first part of its old node all of whose ranks it could exchange memory with.
+std::vector<int> CommunicatorInit::split(const std::vector<Json>& unreachable) const {
+  auto apart = [&](int a, int b) {
+    const auto has = [](const Json& list, int x) { return std::find(list.begin(), list.end(), Json(x)) != list.end(); };
+    return has(unreachable[a], b) || has(unreachable[b], a);
+  };
+  std::vector<int> key(nranks_);
+  for (const auto& ranks : comm_->cluster_.nodes) {
+    std::vector<std::vector<int>> parts;
+    for (int r : ranks) {
+      auto fits = std::find_if(parts.begin(), parts.end(), [&](const auto& part) {
+        return std::none_of(part.begin(), part.end(), [&](int other) { return apart(r, other); });
+      });
+      if (fits == parts.end()) fits = parts.emplace(parts.end());
+      fits->push_back(r);
+      key[r] = fits->front();
+    }
+  }
+  return key;
+}
+
+WindowMap CommunicatorInit::window_map() const {
+  const Cluster& cluster = comm_->cluster_;
+  WindowMap map;
+  map.channels = static_cast<size_t>(config_.nchannels);
+  map.lanes = static_cast<size_t>(max_lanes(cluster));
+  const Depths depths;
+  uint64_t slots = 1, put_slots = 1;
+  for (const Algorithm& a : algorithms()) {
+    const Frame f = a.frame({&cluster, Collective::kAllReduce, 0, depths});
+    slots = std::max<uint64_t>(slots, uint64_t(f.areas) * f.slots);
+    put_slots = std::max<uint64_t>(put_slots, uint64_t(f.put_slots) * f.chunks_per_put);
+  }
+  // Half the buffer for each parity of calls; an inbox a quarter of that.
+  const auto half = static_cast<uint64_t>(options_.buff_bytes) / 2;
+  map.window_bytes = WindowMap::pages(std::max(half, slots * kChunkAlign));
+  map.inbox_bytes = WindowMap::pages(std::max(half / 4, put_slots * kChunkAlign));
+  return map;
+}
+
+Result<> CommunicatorInit::connect() {
+  const WindowMap map = comm_->node_->map();
+  comm_->limits_.window_bytes = map.window_bytes;
+  comm_->limits_.inbox_bytes = map.inbox_bytes;
+  comm_->limits_.chunk_bytes = static_cast<uint64_t>(options_.chunk_bytes);
+  comm_->limits_.max_channels = config_.nchannels;
+  const Result<> connected = connect_links();
+  auto all = share(connected ? Result<Json>(Json(rank_)) : Result<Json>(connected.error()));
+  if (!all) return all.error();
+  ExecutionContext context;
+  context.cluster = &comm_->cluster_;
+  context.rank = rank_;
+  context.node = comm_->node_.get();
+  context.endpoint = comm_->endpoint_.get();
+  context.tables = std::move(tables_);
+  context.limits = comm_->limits_;
+  context.isa = comm_->isa_;
+  comm_->execution_ = std::make_unique<Execution>(std::move(context));
+  return {};
+}
+
+Result<> CommunicatorInit::connect_links() {
+  if (comm_->cluster_.nnodes() == 1) {
+    comm_->endpoint_.reset();
+    return {};
+  }
+  NodeGroup& node = *comm_->node_;
+  const LinkTable& mine = tables_[node.me()];
+  const size_t inbox_bytes = 2 * node.map().inbox_bytes;
+  std::vector<OutLink> out;
+  std::vector<InLink> in;
+  for (const LinkId& id : mine.out) out.push_back({.id = id, .inbox_bytes = inbox_bytes});
+  for (size_t i = 0; i < mine.in.size(); ++i) {
+    InLink link;
+    link.id = mine.in[i];
+    link.inbox = {node.inbox(node.me(), i), inbox_bytes};
+    in.push_back(link);
+  }
+  return comm_->endpoint_->connect(std::move(out), std::move(in), addresses_, deadline_);
+}
+
+void CommunicatorInit::start_watching() {
+  const int local = comm_->node_->size();
+  const unsigned cores = std::thread::hardware_concurrency();
+  comm_->spin_polls_ = local <= static_cast<int>(cores) ? static_cast<int>(options_.spin) : 1;
+  Communicator* comm = comm_.get();
+  comm->control_->watch([comm](const Error& e) { comm->record_failure(e); });
+  const Cluster& c = comm->cluster_;
+  log_info("{}rank {} of {}: node {} of {}, local rank {} of {}, {} channels, {} kernels",
+           comm->name().empty() ? "" : comm->name() + ": ", rank_, nranks_, c.node_of[rank_], c.nnodes(),
+           c.local_of[rank_], local, config_.nchannels, isa_name(comm->isa_));
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::init(const twohopUniqueId& id, int nranks, int rank,
+                                                         const CommConfig& config, const Options& options) {
+  if (config.algo != "auto" && !find_algorithm(config.algo))
+    return make_error(twohopInvalidArgument, "algorithm \"{}\" is not known: auto, two-hop, flat, flat-naive",
+                      config.algo);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(options.init_timeout_s);
+  return CommunicatorInit(config, options, deadline).run(id, nranks, rank);
+}
+
+}  // namespace twohop

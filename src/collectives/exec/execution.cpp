@@ -1,0 +1,261 @@
+// See execution.hpp. The datapath: gate, lanes, steps. What a call means is the schedule's business; what must be equal
+// between ranks is compared in execution_verify.cpp.
+#include "collectives/exec/execution.hpp"
+
+#include <cstring>
+
+#include "base/check.hpp"
+
+namespace twohop {
+namespace {
+
+MathOp math_op(Operation op) {
+  switch (op) {
+    case Operation::kProd:
+      return MathOp::kProd;
+    case Operation::kMax:
+      return MathOp::kMax;
+    case Operation::kMin:
+      return MathOp::kMin;
+    default:
+      return MathOp::kSum;
+  }
+}
+
+Scalar own_scale(const Call& call, int nranks) {
+  if (call.op == Operation::kPreMulSum) return call.pre_multiplier;
+  if (call.op == Operation::kAvg) return reciprocal(call.type, static_cast<uint64_t>(nranks));
+  return one(call.type);
+}
+
+}  // namespace
+
+Execution::Execution(ExecutionContext context) : c_(std::move(context)) {
+  verified_.resize(c_.node->size());
+  const LinkTable& mine = c_.tables[c_.node->me()];
+  out_start_.resize(mine.out.size());
+  in_start_.resize(mine.in.size());
+}
+
+const BoundSchedule& Execution::schedule_for(const Algorithm& algorithm, const Call& call) {
+  const auto key = std::make_tuple(&algorithm, call.collective, call.root);
+  auto it = schedules_.find(key);
+  if (it == schedules_.end()) {
+    const Request request{c_.cluster, call.collective, call.root, c_.depths};
+    it = schedules_.emplace(key, bind(algorithm, request, c_.rank, *c_.node, c_.tables, c_.limits.max_channels)).first;
+  }
+  return it->second;
+}
+
+void Execution::start(const Call& call, const Algorithm& algorithm, uint64_t number) {
+  call_ = call;
+  number_ = number;
+  half_ = number & 1;
+  signature_ = signature(call);
+  schedule_ = &schedule_for(algorithm, call);
+  element_bytes_ = type_size(call.type);
+  layout_ = Layout(schedule_->frame, *c_.cluster, call.count * element_bytes_, c_.limits);
+  reduce_ = reduce_kernel(c_.isa, call.type, math_op(call.op));
+  scaled_ = call.op == Operation::kPreMulSum || (call.op == Operation::kAvg && is_floating(call.type));
+  divisor_ = call.op == Operation::kAvg && !is_floating(call.type) ? static_cast<uint64_t>(c_.cluster->nranks()) : 1;
+  lanes_.clear();
+  for (int channel = 0; channel < layout_.channels(); ++channel)
+    for (size_t l = 0; l < schedule_->lanes[channel].size(); ++l) {
+      const auto& steps = schedule_->lanes[channel][l];
+      if (steps.empty()) continue;
+      lanes_.push_back({.steps = &steps,
+                        .counter = &c_.node->counter(c_.node->me(), channel, l),
+                        .channel = static_cast<uint16_t>(channel),
+                        .number = static_cast<uint16_t>(l)});
+    }
+  lanes_left_ = lanes_.size();
+  verified_.assign(verified_.size(), false);
+  verified_[c_.node->me()] = true;
+  opened_ = false;
+  error_.reset();
+  for (size_t i = 0; i < out_start_.size(); ++i) out_start_[i] = {out_start_[i].now, c_.endpoint->out(i).posted};
+  for (size_t i = 0; i < in_start_.size(); ++i) in_start_[i] = {in_start_[i].now, c_.endpoint->in(i).released};
+}
+
+/// The memory half of this call was last used by the call before the last: all ranks of the node must have finished it.
+bool Execution::previous_calls_finished() {
+  if (number_ <= 2) return true;
+  for (int i = 0; i < c_.node->size(); ++i)
+    if (c_.node->control(i).finished.value.load(std::memory_order_acquire) + 2 < number_) return false;
+  return true;
+}
+
+void Execution::open() {
+  CallNotice& notice = c_.node->control(c_.node->me()).notices[half_];
+  notice.signature = signature_;
+  notice.scale = own_scale(call_, c_.cluster->nranks());
+  notice.call.store(number_, std::memory_order_release);
+  c_.node->wake_sleepers();
+  opened_ = true;
+}
+
+Result<Execution::Progress> Execution::progress() {
+  if (!opened_) {
+    if (!previous_calls_finished()) return Progress::kNothing;
+    open();
+  }
+  bool some = false;
+  for (Lane& lane : lanes_)
+    if (lane.steps) some |= advance(lane);
+  if (c_.endpoint) {
+    if (auto flushed = c_.endpoint->flush(); !flushed) return flushed.error();
+    auto polled = c_.endpoint->poll();
+    if (!polled) return polled.error();
+    some |= *polled;
+  }
+  if (!some) verify_all();
+  if (error_) return *error_;
+  if (lanes_left_ == 0 && sources_sent()) {
+    finish();
+    return Progress::kDone;
+  }
+  return some ? Progress::kSome : Progress::kNothing;
+}
+
+/// Advances a lane until it blocks or has moved one chunk, so that all lanes and the network get their turn.
+bool Execution::advance(Lane& lane) {
+  bool some = false;
+  Outcome outcome = Outcome::kCheap;
+  while (outcome == Outcome::kCheap && lane.steps) {
+    outcome = step(lane, (*lane.steps)[lane.pc]);
+    if (outcome == Outcome::kBlocked) break;
+    some = true;
+    if (++lane.pc < lane.steps->size()) continue;
+    lane.pc = 0;
+    if (++lane.round < layout_.rounds()) continue;
+    lane.steps = nullptr;
+    --lanes_left_;
+  }
+  if (signalled_) {
+    c_.node->wake_sleepers();
+    signalled_ = false;
+  }
+  return some;
+}
+
+Execution::Outcome Execution::step(Lane& lane, const BoundStep& s) {
+  switch (s.kind) {
+    case StepKind::kCopy:
+      copy(lane, s);
+      return Outcome::kCheap;
+    case StepKind::kReduce:
+      reduce(lane, s);
+      return Outcome::kCheap;
+    case StepKind::kPut:
+      return put(lane, s) ? Outcome::kMovedData : Outcome::kBlocked;
+    case StepKind::kRelease:
+      c_.endpoint->release(s.link);
+      return Outcome::kMovedData;
+    case StepKind::kSignal:
+      lane.counter->store(tagged(++lane.signals), std::memory_order_release);
+      signalled_ = true;
+      return Outcome::kMovedData;
+    default:
+      return wait_is_over(lane, s) ? Outcome::kCheap : Outcome::kBlocked;
+  }
+}
+
+bool Execution::wait_is_over(const Lane& lane, const BoundStep& s) {
+  const int64_t target = s.target.at(lane.round);
+  if (target <= 0) return true;
+  const auto count = static_cast<uint64_t>(target);
+  if (s.kind == StepKind::kSent) return c_.endpoint->out(s.link).sent >= out_start_[s.link].now + count;
+  if (s.kind == StepKind::kArrive)
+    return c_.endpoint->in(s.link).arrived >= in_start_[s.link].now + count && verify_in_link(s.link);
+  const uint64_t seen = s.counter->load(std::memory_order_acquire);
+  return static_cast<int64_t>(seen - tagged(count)) >= 0 && verify_local(s.local);
+}
+
+bool Execution::put(const Lane& lane, const BoundStep& s) {
+  const auto number = static_cast<uint64_t>(s.target.at(lane.round));
+  const auto slots = static_cast<uint64_t>(schedule_->frame.put_slots);
+  const LinkStart& start = out_start_[s.link];
+  const uint64_t must_be_consumed = number < slots ? start.before_last : start.now + number - slots + 1;
+  if (c_.endpoint->out(s.link).consumed < must_be_consumed) return false;
+
+  const uint64_t chunk_bytes = layout_.chunk_bytes();
+  const uint64_t slot =
+      half_ * c_.limits.inbox_bytes + number % slots * (schedule_->frame.chunks_per_put * chunk_bytes);
+  PutRun runs[2];
+  size_t nruns = 0;
+  for (size_t i = 0; i < s.srcs.size(); ++i) {
+    const int chunk = static_cast<int>((s.chunk + i) % schedule_->frame.chunks);
+    const Extent extent = layout_.extent(Space::kOutput, lane.channel, lane.round, s.shard, chunk);
+    const std::byte* source = address(s.srcs[i], lane, s, extent);
+    PutRun* last = nruns > 0 ? &runs[nruns - 1] : nullptr;
+    const uint64_t offset = slot + i * chunk_bytes;
+    if (last && last->inbox_offset + last->bytes == offset &&
+        static_cast<const std::byte*>(last->source) + last->bytes == source) {
+      last->bytes += extent.bytes;
+    } else if (!last || extent.bytes > 0) {
+      TWOHOP_CHECK(nruns < 2, "a put of {} chunks in more than two runs", s.srcs.size());
+      runs[nruns++] = {source, offset, extent.bytes};
+    }
+  }
+  c_.endpoint->put(s.link, {number_, signature_}, {runs, nruns});
+  return true;
+}
+
+std::byte* Execution::address(const BoundRef& ref, const Lane& lane, const BoundStep& s, const Extent& output) const {
+  const uint64_t chunk_bytes = layout_.chunk_bytes();
+  switch (ref.space) {
+    case Space::kInput: {
+      const Extent e = layout_.extent(Space::kInput, lane.channel, lane.round, s.shard, static_cast<int>(s.chunk));
+      return static_cast<std::byte*>(const_cast<void*>(call_.send)) + e.offset;
+    }
+    case Space::kOutput:
+      return static_cast<std::byte*>(call_.recv) + output.offset;
+    case Space::kWindow: {
+      const auto slot = static_cast<uint64_t>(ref.index.at(lane.round)) % schedule_->frame.slots;
+      return ref.base + half_ * c_.limits.window_bytes + (ref.first_slot + slot) * chunk_bytes;
+    }
+    case Space::kInbox: {
+      const auto slot = static_cast<uint64_t>(ref.index.at(lane.round)) % schedule_->frame.put_slots;
+      return ref.base + half_ * c_.limits.inbox_bytes +
+             (slot * schedule_->frame.chunks_per_put + ref.part) * chunk_bytes;
+    }
+  }
+  return nullptr;
+}
+
+void Execution::copy(const Lane& lane, const BoundStep& s) {
+  const Extent extent = layout_.extent(Space::kOutput, lane.channel, lane.round, s.shard, static_cast<int>(s.chunk));
+  if (extent.bytes == 0) return;
+  std::byte* dst = address(s.dst, lane, s, extent);
+  const std::byte* src = address(s.srcs[0], lane, s, extent);
+  if (dst != src) std::memcpy(dst, src, extent.bytes);
+}
+
+void Execution::reduce(const Lane& lane, const BoundStep& s) {
+  const Extent extent = layout_.extent(Space::kOutput, lane.channel, lane.round, s.shard, static_cast<int>(s.chunk));
+  if (extent.bytes == 0) return;
+  const void* srcs[kMaxReduceSources];
+  Scalar scales[kMaxReduceSources];
+  for (size_t i = 0; i < s.srcs.size(); ++i) {
+    srcs[i] = address(s.srcs[i], lane, s, extent);
+    if (!scaled_) continue;
+    const int raw = s.srcs[i].raw_local;
+    scales[i] = raw < 0 ? one(call_.type) : c_.node->control(raw).notices[half_].scale;
+  }
+  reduce_(address(s.dst, lane, s, extent), srcs, static_cast<int>(s.srcs.size()), scaled_ ? scales : nullptr,
+          s.final ? divisor_ : 1, extent.bytes / element_bytes_);
+}
+
+bool Execution::sources_sent() const {
+  if (!c_.endpoint) return true;
+  for (size_t i = 0; i < out_start_.size(); ++i)
+    if (c_.endpoint->out(i).sent != c_.endpoint->out(i).posted) return false;
+  return !c_.endpoint->output_pending();
+}
+
+void Execution::finish() {
+  c_.node->control(c_.node->me()).finished.value.store(number_, std::memory_order_release);
+  c_.node->wake_sleepers();
+}
+
+}  // namespace twohop

@@ -1,0 +1,99 @@
+// Execution: runs one call's lanes. Every lane advances until it blocks; nothing here waits, allocates or logs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "collectives/exec/bound_schedule.hpp"
+#include "collectives/exec/call.hpp"
+#include "collectives/plan/layout.hpp"
+
+namespace twohop {
+
+/// What an execution works on; owned by the communicator.
+struct ExecutionContext {
+  const Cluster* cluster = nullptr;
+  int rank = 0;
+  NodeGroup* node = nullptr;
+  Endpoint* endpoint = nullptr;   // null on a single node
+  std::vector<LinkTable> tables;  // of the node's ranks
+  LayoutLimits limits;
+  Depths depths;
+  Isa isa = Isa::kScalar;
+};
+
+class Execution {
+ public:
+  explicit Execution(ExecutionContext context);
+
+  /// Begins call number `number` (they count from 1 and never skip).
+  void start(const Call& call, const Algorithm& algorithm, uint64_t number);
+
+  enum class Progress : uint8_t { kNothing, kSome, kDone };
+  /// The error is a mismatch between ranks or a lost peer.
+  Result<Progress> progress();
+
+  std::string where_it_waits() const;
+
+ private:
+  struct Lane {
+    const std::vector<BoundStep>* steps = nullptr;
+    std::atomic<uint64_t>* counter = nullptr;
+    size_t pc = 0;
+    int64_t round = 0;
+    uint64_t signals = 0;
+    uint16_t channel = 0, number = 0;
+  };
+  struct LinkStart {
+    uint64_t before_last = 0, now = 0;  // puts of the link when the call before this one began, and when this one did
+  };
+  enum class Outcome : uint8_t { kBlocked, kCheap, kMovedData };
+
+  const BoundSchedule& schedule_for(const Algorithm& algorithm, const Call& call);
+  void open();
+  bool previous_calls_finished();
+  bool advance(Lane& lane);
+  Outcome step(Lane& lane, const BoundStep& s);
+  bool wait_is_over(const Lane& lane, const BoundStep& s);
+  bool put(const Lane& lane, const BoundStep& s);
+  void copy(const Lane& lane, const BoundStep& s);
+  void reduce(const Lane& lane, const BoundStep& s);
+  std::byte* address(const BoundRef& ref, const Lane& lane, const BoundStep& s, const Extent& extent) const;
+  uint64_t tagged(uint64_t count) const { return number_ << 32 | count; }
+  bool sources_sent() const;
+  void finish();
+
+  bool verify_local(int local);
+  bool verify_in_link(size_t link);
+  void verify_all();
+  void mismatch(int rank, uint64_t theirs);
+  std::string describe(const Lane& lane) const;
+
+  ExecutionContext c_;
+  std::map<std::tuple<const Algorithm*, Collective, int>, BoundSchedule> schedules_;
+  std::map<int, int> rank_of_local_;
+
+  // The current call.
+  Call call_;
+  uint64_t number_ = 0;
+  uint64_t signature_ = 0;
+  const BoundSchedule* schedule_ = nullptr;
+  Layout layout_;
+  uint64_t half_ = 0;  // 0 or 1
+  bool opened_ = false;
+  std::vector<Lane> lanes_;
+  size_t lanes_left_ = 0;
+  bool signalled_ = false;
+  ReduceFn reduce_ = nullptr;
+  bool scaled_ = false;
+  uint64_t divisor_ = 1;
+  size_t element_bytes_ = 1;
+  std::vector<bool> verified_;
+  std::vector<LinkStart> out_start_, in_start_;
+  std::optional<Error> error_;
+};
+
+}  // namespace twohop

@@ -1,0 +1,82 @@
+// Execution, second part: comparing the calls that ranks make, and saying where a call stands.
+#include <fmt/format.h>
+
+#include "collectives/exec/execution.hpp"
+
+namespace twohop {
+
+/// True when local rank `local` makes the same call; it has published its notice before its first signal.
+bool Execution::verify_local(int local) {
+  if (verified_[local]) return true;
+  const CallNotice& notice = c_.node->control(local).notices[half_];
+  // A rank can be one call ahead, but it cannot reuse this notice before we have finished this call.
+  if (notice.call.load(std::memory_order_acquire) != number_) return false;
+  if (notice.signature != signature_) {
+    mismatch(c_.cluster->peers_of(c_.rank)[local], notice.signature);
+    return false;
+  }
+  verified_[local] = true;
+  return true;
+}
+
+bool Execution::verify_in_link(size_t link) {
+  const InLink& in = c_.endpoint->in(link);
+  const CallTag& tag = in.tags[number_ % in.tags.size()];
+  if (tag.call != number_) return false;
+  if (tag.signature == signature_) return true;
+  mismatch(in.id.src, tag.signature);
+  return false;
+}
+
+/// While nothing moves: looks at everybody who has entered this call, also where no step of ours waits for him.
+void Execution::verify_all() {
+  for (int i = 0; i < c_.node->size() && !error_; ++i) verify_local(i);
+  for (size_t i = 0; i < in_start_.size() && !error_; ++i) verify_in_link(i);
+}
+
+void Execution::mismatch(int rank, uint64_t theirs) {
+  if (error_) return;
+  Error e =
+      make_error(twohopInvalidUsage,
+                 "call {} does not match: rank {} calls {}, rank {} calls {}. All ranks must make the same calls in "
+                 "the same order; nothing was computed",
+                 number_, c_.rank, describe_signature(signature_), rank, describe_signature(theirs));
+  e.scope = Scope::kCommunicator;
+  e.rank = rank;
+  error_ = std::move(e);
+}
+
+std::string Execution::where_it_waits() const {
+  if (!opened_) return fmt::format("call {} waits for ranks of its node to finish call {}", number_, number_ - 2);
+  std::string text = fmt::format("call {} {}", number_, describe_signature(signature_));
+  int shown = 0;
+  for (const Lane& lane : lanes_) {
+    if (!lane.steps) continue;
+    if (++shown > 6) return text + "; ...";
+    text += describe(lane);
+  }
+  if (shown == 0) text += "; its last messages are not sent yet";
+  return text;
+}
+
+std::string Execution::describe(const Lane& lane) const {
+  const BoundStep& s = (*lane.steps)[lane.pc];
+  std::string text =
+      fmt::format("; channel {} lane {} round {}/{}: ", lane.channel, lane.number, lane.round + 1, layout_.rounds());
+  const int64_t target = s.target.at(lane.round);
+  switch (s.kind) {
+    case StepKind::kWait:
+      return text + fmt::format("waits for rank {} (lane {}, signal {})", c_.cluster->peers_of(c_.rank)[s.local],
+                                s.lane, target);
+    case StepKind::kArrive:
+      return text + fmt::format("waits for put {} of rank {}", target, c_.endpoint->in(s.link).id.src);
+    case StepKind::kPut:
+      return text + fmt::format("waits for credit of rank {} for put {}", c_.endpoint->out(s.link).id.dst, target);
+    case StepKind::kSent:
+      return text + fmt::format("waits until put {} to rank {} is sent", target, c_.endpoint->out(s.link).id.dst);
+    default:
+      return text + "ready";
+  }
+}
+
+}  // namespace twohop

@@ -1,0 +1,133 @@
+// See run.hpp. Waiting: a few polls, then yields, then sleep in poll(2) until a peer rings, the network moves or a
+// slice is over.
+#include "collectives/exec/run.hpp"
+
+#include <poll.h>
+#include <sched.h>
+
+#include <chrono>
+
+#include "base/log.hpp"
+
+namespace twohop {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kSleepSliceMs = 100;
+
+/// Progresses a set of communicators of one thread until their calls are done.
+class Runner {
+ public:
+  explicit Runner(std::span<Work> work) : work_(work) {}
+
+  Result<> run() {
+    size_t left = 0;
+    for (Work& w : work_) left += w.next < w.calls.size();
+    int idle = 0;
+    while (left > 0) {
+      bool some = false;
+      for (Work& w : work_)
+        if (w.next < w.calls.size() && advance(w, &some)) --left;
+      if (some) {
+        idle = 0;
+        disarm();
+      } else {
+        wait(idle++);
+      }
+    }
+    disarm();
+    if (error_) return *error_;
+    return {};
+  }
+
+ private:
+  /// True when this communicator has nothing left to do.
+  bool advance(Work& w, bool* some) {
+    auto progress = step(w);
+    if (!progress) {
+      w.comm->fail(progress.error());
+      if (!error_) error_ = *w.comm->failure();
+      w.next = w.calls.size();
+      *some = true;
+      return true;
+    }
+    *some |= *progress != Communicator::Progress::kNothing;
+    return *progress == Communicator::Progress::kDone && ++w.next == w.calls.size();
+  }
+  Result<Communicator::Progress> step(Work& w) {
+    if (!w.comm->running())
+      if (auto started = w.comm->start(w.calls[w.next]); !started) return started.error();
+    return w.comm->progress();
+  }
+
+  void wait(int idle) {
+    const Communicator& first = *work_.front().comm;
+    const int spins = work_.size() > 1 ? 1 : first.spin_polls();
+    if (idle == 0) idle_since_ = Clock::now();
+    if (idle < spins) return;
+    if (idle < spins + first.yields_before_sleep()) {
+      count(&Communicator::count_yield);
+      sched_yield();
+      return;
+    }
+    if (armed_) return sleep();
+    // One more look at everything after the announcement, so that no signal falls between.
+    fds_.clear();
+    for (Work& w : work_)
+      if (w.next < w.calls.size()) w.comm->prepare_sleep(fds_);
+    armed_ = true;
+  }
+  void sleep() {
+    count(&Communicator::count_sleep);
+    ::poll(fds_.data(), fds_.size(), kSleepSliceMs);
+    disarm();
+    check_deadlines();
+  }
+  void disarm() {
+    if (!armed_) return;
+    armed_ = false;
+    for (Work& w : work_) w.comm->end_sleep();
+  }
+  void count(void (Communicator::*counter)()) {
+    for (Work& w : work_)
+      if (w.next < w.calls.size()) (w.comm->*counter)();
+  }
+  void check_deadlines() {
+    const std::chrono::duration<double> waited = Clock::now() - idle_since_;
+    for (Work& w : work_) {
+      if (w.next >= w.calls.size() || !w.comm->running()) continue;
+      if (waited.count() >= w.comm->timeout_s()) {
+        Error e = make_error(twohopTimeout, "rank {}: no progress for {:.0f} s (TWOHOP_TIMEOUT_S): {}", w.comm->rank(),
+                             waited.count(), w.comm->where_it_waits());
+        e.scope = Scope::kCommunicator;
+        w.comm->fail(e);
+      } else if (waited.count() >= kHangReportS && !reported_) {
+        reported_ = true;
+        log_warn("rank {}: no progress for {:.0f} s: {}", w.comm->rank(), waited.count(), w.comm->where_it_waits());
+      }
+    }
+  }
+
+  static constexpr double kHangReportS = 30;
+
+  std::span<Work> work_;
+  std::optional<Error> error_;
+  Clock::time_point idle_since_;
+  bool armed_ = false, reported_ = false;
+  static thread_local std::vector<pollfd> fds_;
+};
+
+thread_local std::vector<pollfd> Runner::fds_;
+
+}  // namespace
+
+Result<> run_all(std::span<Work> work) {
+  return Runner(work).run();
+}
+
+Result<> run_one(Communicator& comm, const Call& call) {
+  Work work{&comm, {&call, 1}};
+  return run_all({&work, 1});
+}
+
+}  // namespace twohop

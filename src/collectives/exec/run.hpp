@@ -1,0 +1,23 @@
+// Runs calls to completion: the only place that waits. Spins briefly, yields, then sleeps in poll.
+#pragma once
+
+#include <span>
+
+#include "collectives/exec/communicator.hpp"
+
+namespace twohop {
+
+/// The calls of one communicator, in order; the caller's memory.
+struct Work {
+  Communicator* comm = nullptr;
+  std::span<const Call> calls;
+  size_t next = 0;  // run_all's own
+};
+
+/// Runs all calls of all communicators together (one thread may hold several ranks) and returns the first error. A
+/// communicator whose call fails is failed with that error, and its remaining calls are dropped; the others go on.
+/// No communicator may appear twice.
+Result<> run_all(std::span<Work> work);
+Result<> run_one(Communicator& comm, const Call& call);
+
+}  // namespace twohop

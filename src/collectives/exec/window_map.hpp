@@ -1,0 +1,55 @@
+// WindowMap: where everything lies in the segment that a rank shares with its node.
+//
+//   control page | counters [channel][lane] | windows [channel][half] | inboxes [in link][half]
+//
+// A half serves the calls of one parity. Sizes are the same for all ranks of a communicator, but for the number of
+// inboxes.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "device/reduce.hpp"
+
+namespace twohop {
+
+constexpr size_t kCacheLine = 64;
+
+/// A counter on a cache line of its own, written by one rank.
+struct alignas(kCacheLine) SharedWord {
+  std::atomic<uint64_t> value;
+};
+static_assert(sizeof(SharedWord) == kCacheLine && std::atomic<uint64_t>::is_always_lock_free);
+
+/// What a rank says about one call before its first signal.
+struct alignas(kCacheLine) CallNotice {
+  std::atomic<uint64_t> call;  // published last
+  uint64_t signature;
+  Scalar scale;  // of its contribution
+};
+
+struct ControlPage {
+  SharedWord finished;    // number of the last call that this rank has finished; calls count from 1
+  SharedWord sleeping;    // 1 while the rank sleeps and wants to be woken by a signal
+  CallNotice notices[2];  // by the call's parity
+};
+
+struct WindowMap {
+  size_t channels = 1;
+  size_t lanes = 1;
+  size_t window_bytes = 0;  // of one channel and half
+  size_t inbox_bytes = 0;   // of one link and half
+
+  static constexpr size_t kPage = 4096;
+  static constexpr size_t pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+  size_t counter(size_t channel, size_t lane) const {
+    return sizeof(ControlPage) + (channel * lanes + lane) * sizeof(SharedWord);
+  }
+  size_t window(size_t channel) const { return pages(counter(channels, 0)) + channel * 2 * window_bytes; }
+  size_t inbox(size_t in_link) const { return window(channels) + in_link * 2 * inbox_bytes; }
+  size_t total(size_t in_links) const { return pages(inbox(in_links)); }
+};
+
+}  // namespace twohop
