@@ -3,7 +3,9 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <map>
 #include <thread>
 
 #include "base/check.hpp"
@@ -14,15 +16,12 @@ namespace twohop {
 namespace tcp {
 namespace {
 
-constexpr size_t kMaxNamedPairs = 8;  // in a message
+constexpr size_t kMaxNamedPairs = 8;              // in a message
+constexpr std::chrono::seconds kConnectSlice{2};  // how soon a failed accepting side ends the connecting side
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
-}
-template <class T>
-std::span<std::byte> writable_bytes_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
 }
 
 Error about_peer(Error e, const Pair& p) {
@@ -47,52 +46,6 @@ Result<SocketAddress> parse_address(std::span<const Bytes> all, int rank) {
   return address;
 }
 
-std::vector<LinkRow> link_rows(const Pair& p) {
-  std::vector<LinkRow> rows;
-  for (const OutLink* l : p.out) rows.push_back({htole16(l->id.tag), 1, {}, htole64(l->inbox_bytes)});
-  for (const InLink* l : p.in) rows.push_back({htole16(l->id.tag), 0, {}, htole64(l->inbox.size())});
-  return rows;
-}
-
-/// Ours and the peer's view of one link, decoded; a link that only one end knows has no counterpart.
-Result<> compare_row(const LinkRow& theirs, std::vector<LinkRow>& ours) {
-  const char* direction = theirs.outgoing ? "incoming" : "outgoing";
-  auto it = std::find_if(ours.begin(), ours.end(),
-                         [&](const LinkRow& r) { return r.tag == theirs.tag && r.outgoing == !theirs.outgoing; });
-  if (it == ours.end())
-    return make_error(twohopInvalidUsage,
-                      "it has a link with tag {} that this rank lacks as {}: all ranks must plan the same cluster with "
-                      "the same TWOHOP_* settings",
-                      le16toh(theirs.tag), direction);
-  if (it->inbox_bytes != theirs.inbox_bytes)
-    return make_error(twohopInvalidUsage,
-                      "the inbox of {} link tag {} has {} bytes there and {} here: all ranks must have the same "
-                      "TWOHOP_BUFFSIZE, TWOHOP_CHUNK_BYTES and TWOHOP_NCHANNELS",
-                      direction, le16toh(theirs.tag), le64toh(theirs.inbox_bytes), le64toh(it->inbox_bytes));
-  ours.erase(it);
-  return {};
-}
-
-/// Sends our links and checks that the peer's are their mirror image. Both ends do the same at once.
-Result<> agree_on_links(const Pair& p, int fd, Deadline deadline) {
-  std::vector<LinkRow> ours = link_rows(p);
-  const LinkTableHeader header{kWireVersion, {}, htole32(static_cast<uint32_t>(ours.size()))};
-  if (auto r = send_all(fd, bytes_of(header), deadline); !r) return r;
-  if (auto r = send_all(fd, std::as_bytes(std::span(ours)), deadline); !r) return r;
-  LinkTableHeader theirs{};
-  if (auto r = receive_all(fd, writable_bytes_of(theirs), deadline); !r) return r;
-  if (theirs.version != kWireVersion || le32toh(theirs.links) != ours.size())
-    return make_error(twohopInvalidUsage,
-                      "it has {} links of data protocol {}, this rank {} of {}: all ranks must run the same twohop "
-                      "version with the same TWOHOP_* settings",
-                      le32toh(theirs.links), theirs.version, ours.size(), kWireVersion);
-  std::vector<LinkRow> rows(ours.size());
-  if (auto r = receive_all(fd, std::as_writable_bytes(std::span(rows)), deadline); !r) return r;
-  for (const LinkRow& row : rows)
-    if (auto r = compare_row(row, ours); !r) return r;
-  return {};
-}
-
 /// twohopTimeout naming the peers that did not come.
 Error missing_peers(std::span<const Pair> pairs) {
   std::string names;
@@ -111,6 +64,15 @@ Error missing_peers(std::span<const Pair> pairs) {
   e.scope = Scope::kPeer;
   e.rank = first;
   return e;
+}
+
+/// connect_to(), unless `stop` is set meanwhile.
+Result<Fd> connect_unless(const std::atomic<bool>& stop, const SocketAddress& address, Deadline deadline) {
+  for (;;) {
+    auto fd = connect_to(address, std::min(deadline, std::chrono::steady_clock::now() + kConnectSlice));
+    if (fd || fd.error().code != twohopTimeout) return fd;
+    if (stop || std::chrono::steady_clock::now() >= deadline) return fd;
+  }
 }
 
 }  // namespace
@@ -149,11 +111,12 @@ std::vector<Pair> TcpEndpoint::make_pairs() {
   return pairs;
 }
 
-Result<> TcpEndpoint::connect_higher(std::span<Pair> pairs, std::span<const Bytes> all_addresses, Deadline deadline) {
+Result<> TcpEndpoint::connect_higher(std::span<Pair> pairs, std::span<const Bytes> all_addresses,
+                                     const std::atomic<bool>& stop, Deadline deadline) {
   for (Pair& p : pairs) {
     auto address = parse_address(all_addresses, p.peer);
     if (!address) return address.error();
-    auto fd = connect_to(*address, deadline);
+    auto fd = connect_unless(stop, *address, deadline);
     if (!fd) return about_peer(fd.error(), p);
     const Hello hello{kWireVersion, 0, htole16(p.channel), static_cast<int32_t>(htole32(rank_)),
                       static_cast<int32_t>(htole32(p.peer))};
@@ -205,13 +168,17 @@ Result<> TcpEndpoint::connect_pairs(std::span<Pair> pairs, std::span<const Bytes
   const auto first_higher = std::partition_point(pairs.begin(), pairs.end(),  // they are sorted by peer
                                                  [&](const Pair& p) { return p.peer < rank_; });
   const std::span<Pair> lower(pairs.begin(), first_higher), higher(first_higher, pairs.end());
-  if (lower.empty()) return connect_higher(higher, all_addresses, deadline);
+  std::atomic<bool> accept_failed{false};
+  if (lower.empty()) return connect_higher(higher, all_addresses, accept_failed, deadline);
   if (higher.empty()) return accept_lower(lower, -1, deadline);
   Fd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop) return system_error(errno, "eventfd for the tcp endpoint");
   Result<> accepted;
-  std::thread acceptor([&] { accepted = accept_lower(lower, stop.get(), deadline); });
-  const Result<> connected = connect_higher(higher, all_addresses, deadline);
+  std::thread acceptor([&] {
+    accepted = accept_lower(lower, stop.get(), deadline);
+    accept_failed = !accepted;
+  });
+  const Result<> connected = connect_higher(higher, all_addresses, accept_failed, deadline);
   if (!connected) ::eventfd_write(stop.get(), 1);
   acceptor.join();
   // Stopped by us: the cause is what the connecting side found.

@@ -1,7 +1,6 @@
 // How a connection sends: the queue of puts, the credits due, and the batches made of them. Nothing is received here.
 #include <sys/socket.h>
 
-#include <bit>
 #include <cerrno>
 
 #include "base/check.hpp"
