@@ -2,7 +2,7 @@
 //
 //   reduce_perf                                    sums of every type, 2, 4 and 8 sources, every instruction set
 //   reduce_perf --benchmark_filter='float/.*/8'    any of Google Benchmark's flags
-//   reduce_perf --benchmark_filter='max'           the other operations
+//   reduce_perf --benchmark_filter='max'           the other operations: prod, max, min, avg
 //
 // Names are type/operation/instruction set/regime/sources. `cache` is the executor's case, chunks of 128 KiB; `stream`
 // is 64 MiB a source. bytes_per_second counts all bytes read and written. Repetitions are interleaved at random, and
@@ -26,8 +26,13 @@ constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512};
 struct OpRow {
   MathOp op;
   const char* name;
+  bool average = false;  // scales for floats, a division at the end for integers
 };
-constexpr OpRow kOps[] = {{MathOp::kSum, "sum"}, {MathOp::kProd, "prod"}, {MathOp::kMax, "max"}, {MathOp::kMin, "min"}};
+constexpr OpRow kOps[] = {{MathOp::kSum, "sum"},
+                          {MathOp::kProd, "prod"},
+                          {MathOp::kMax, "max"},
+                          {MathOp::kMin, "min"},
+                          {MathOp::kSum, "avg", true}};
 struct Regime {
   const char* name;
   size_t bytes;
@@ -51,14 +56,17 @@ void count_bytes(benchmark::State& state, size_t bytes) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) * static_cast<int64_t>(bytes));
 }
 
-void reduce(benchmark::State& state, Isa isa, twohopDataType_t type, MathOp op, size_t bytes, int nsrcs) {
-  const ReduceFn kernel = reduce_kernel(isa, type, op);
+void reduce(benchmark::State& state, Isa isa, twohopDataType_t type, OpRow op, size_t bytes, int nsrcs) {
+  const ReduceFn kernel = reduce_kernel(isa, type, op.op);
+  const std::vector<Scalar> scales(static_cast<size_t>(nsrcs), reciprocal(type, 8));
+  const Scalar* scaled = op.average && is_floating(type) ? scales.data() : nullptr;
+  const uint64_t divisor = op.average && !is_floating(type) ? 8 : 1;
   std::vector<const void*> srcs;
   for (int s = 0; s < nsrcs; ++s) srcs.push_back(buffer(s, bytes));
   std::byte* dst = buffer(nsrcs, bytes);
   const size_t count = bytes / type_size(type);
   for (auto _ : state) {
-    kernel(dst, srcs.data(), nsrcs, nullptr, 1, count);
+    kernel(dst, srcs.data(), nsrcs, scaled, divisor, count);
     benchmark::ClobberMemory();
   }
   count_bytes(state, bytes * static_cast<size_t>(nsrcs + 1));
@@ -79,7 +87,7 @@ void copy(benchmark::State& state, size_t bytes, int nsrcs) {
 void register_reduce(Isa isa, twohopDataType_t type, OpRow op, Regime regime, int nsrcs) {
   const std::string name = fmt::format("{}/{}/{}/{}/{}", type_name(type), op.name, isa_name(isa), regime.name, nsrcs);
   benchmark::RegisterBenchmark(name.c_str(),
-                               [=](benchmark::State& state) { reduce(state, isa, type, op.op, regime.bytes, nsrcs); });
+                               [=](benchmark::State& state) { reduce(state, isa, type, op, regime.bytes, nsrcs); });
 }
 
 void register_all(bool sums_only) {
@@ -88,9 +96,9 @@ void register_all(bool sums_only) {
       benchmark::RegisterBenchmark(fmt::format("copy/{}/{}", regime.name, nsrcs).c_str(),
                                    [=](benchmark::State& state) { copy(state, regime.bytes, nsrcs); });
       for (int type = 0; type < TWOHOP_NUM_DATATYPES; ++type)
-        for (OpRow op : kOps)
+        for (const OpRow& op : kOps)
           for (Isa isa : kIsas)
-            if (isa_supported(isa) && (!sums_only || op.op == MathOp::kSum))
+            if (isa_supported(isa) && (!sums_only || &op == kOps))
               register_reduce(isa, static_cast<twohopDataType_t>(type), op, regime, nsrcs);
     }
   }

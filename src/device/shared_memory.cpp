@@ -9,8 +9,18 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
 
 namespace twohop {
+
+struct SharedMemory::Mapping {
+  void* base;
+  size_t size;
+  ~Mapping() { munmap(base, size); }
+};
+
 namespace {
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -23,12 +33,6 @@ size_t whole_pages(size_t bytes) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   if (bytes > size_t(INT64_MAX) - page) return 0;
   return bytes == 0 ? page : (bytes + page - 1) / page * page;
-}
-
-Result<void*> map_pages(int fd, size_t bytes) {
-  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (base == MAP_FAILED) return system_error(errno, "cannot map {} bytes of shared memory ({})", bytes, kLimits);
-  return base;
 }
 
 Result<> check_segment(int fd, size_t bytes) {
@@ -65,31 +69,51 @@ Result<SharedMemory> SharedMemory::create(size_t bytes) {
   return map(std::move(fd), size);
 }
 
+namespace {
+
+/// What this process has mapped, by device and inode: ranks that are threads of one process share one mapping, so that
+/// it costs address space once and a thread sanitizer sees that they touch the same memory.
+class Mappings {
+ public:
+  Result<std::shared_ptr<SharedMemory::Mapping>> get(int fd, size_t size) {
+    struct stat st {};
+    if (fstat(fd, &st) != 0) return system_error(errno, "cannot identify a window's segment");
+    const std::lock_guard lock(mutex_);
+    std::weak_ptr<SharedMemory::Mapping>& known = by_inode_[{st.st_dev, st.st_ino}];
+    if (auto mapping = known.lock(); mapping && mapping->size >= size) return mapping;
+    void* base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) return system_error(errno, "cannot map {} bytes of shared memory ({})", size, kLimits);
+    auto mapping = std::shared_ptr<SharedMemory::Mapping>(new SharedMemory::Mapping{base, size});
+    known = mapping;
+    std::erase_if(by_inode_, [](const auto& entry) { return entry.second.expired(); });
+    return mapping;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<SharedMemory::Mapping>> by_inode_;
+};
+
+Mappings& mappings() {
+  static auto* const all = new Mappings;  // never destroyed: communicators may outlive static destructors
+  return *all;
+}
+
+}  // namespace
+
 Result<SharedMemory> SharedMemory::map(Fd fd, size_t bytes) {
   if (auto ok = check_segment(fd.get(), bytes); !ok) return ok.error();
   SharedMemory memory;
-  memory.size_ = whole_pages(bytes);
-  auto base = map_pages(fd.get(), memory.size_);
-  if (!base) return base.error();
-  memory.base_ = *base;
+  auto mapping = mappings().get(fd.get(), whole_pages(bytes));
+  if (!mapping) return mapping.error();
+  memory.mapping_ = std::move(*mapping);
   memory.fd_ = std::move(fd);
   return memory;
 }
 
-SharedMemory::SharedMemory(SharedMemory&& o) noexcept
-    : base_(std::exchange(o.base_, nullptr)), size_(std::exchange(o.size_, 0)), fd_(std::move(o.fd_)) {}
-
-SharedMemory& SharedMemory::operator=(SharedMemory&& o) noexcept {
-  if (this == &o) return *this;
-  if (base_ != nullptr) munmap(base_, size_);
-  base_ = std::exchange(o.base_, nullptr);
-  size_ = std::exchange(o.size_, 0);
-  fd_ = std::move(o.fd_);
-  return *this;
-}
-
-SharedMemory::~SharedMemory() {
-  if (base_ != nullptr) munmap(base_, size_);
+std::span<std::byte> SharedMemory::bytes() const {
+  if (!mapping_) return {};
+  return {static_cast<std::byte*>(mapping_->base), mapping_->size};
 }
 
 }  // namespace twohop

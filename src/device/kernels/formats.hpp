@@ -62,12 +62,11 @@ struct Bfloat16 {
  private:
   // To nearest even, both parts at once in 16-bit lanes: up when the half cut off is more than half of the last bit, or
   // is just that and the bit is odd.
-  [[gnu::always_inline]] static Vec<uint16_t> rounded(F32 a, F32 b) {
+  [[gnu::always_inline]] static U16 rounded(F32 a, F32 b) {
     const U32 even = as<U32>(a), odd = as<U32>(b);
-    const auto kept = as<Vec<uint16_t>>((even >> 16) | (odd & 0xffff0000u));
-    const auto cut = as<Vec<uint16_t>>((even & 0xffffu) | (odd << 16));
-    const auto excess = as<Vec<int16_t>>((cut | (kept & 1)) ^ 0x8000);  // signed: few CPUs compare unsigned lanes
-    return kept - as<Vec<uint16_t>>(excess > 0);
+    const U16 kept = as<U16>(merge(0xffff, even >> 16, odd));
+    const U16 cut = as<U16>(merge(0xffff, even, odd << 16));
+    return increment_above_half(kept, cut | (kept & 1));
   }
 };
 

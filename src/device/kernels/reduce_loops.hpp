@@ -68,12 +68,9 @@ template <class Format, bool kScaled, int kUnroll>
   }
 }
 
-template <class Format, class Op, bool kScaled, int kUnroll>
-[[gnu::noinline]] void reduce_block_of_any_source_count(std::byte* dst, const Sources& in, size_t at);
-
-/// kSources 0: as many as `in` says.
+/// False, and nothing is written, when the block is one for the format's fallback. kSources 0: as many as `in` says.
 template <class Format, class Op, int kSources, bool kScaled, int kUnroll>
-[[gnu::always_inline]] inline void reduce_block(std::byte* dst, const Sources& in, size_t at) {
+[[gnu::always_inline]] inline bool reduce_block(std::byte* dst, const Sources& in, size_t at) {
   const int nsrcs = kSources > 0 ? kSources : in.nsrcs;
   Block<Format, kUnroll> result, next;
   U32 special = {};
@@ -84,14 +81,39 @@ template <class Format, class Op, int kSources, bool kScaled, int kUnroll>
   }
   if constexpr (HasFallback<Format>) {
     if (any(special, Format::kSigns)) [[unlikely]]
-      return reduce_block_of_any_source_count<typename Format::Fallback, Op, kScaled, kUnroll>(dst, in, at);
+      return false;
   }
   result.store(dst + at);
+  return true;
 }
 
-template <class Format, class Op, bool kScaled, int kUnroll>
-[[gnu::noinline]] void reduce_block_of_any_source_count(std::byte* dst, const Sources& in, size_t at) {
-  reduce_block<Format, Op, 0, kScaled, kUnroll>(dst, in, at);
+/// Blocks from `at` on, to the first that does not end within `bytes` or is one for the fallback; returns where that
+/// is. noinline: the loop's constants stay in registers, and nothing moves out of the floating-point mode set by the
+/// caller.
+template <class Format, class Op, int kSources, bool kScaled, int kUnroll>
+[[gnu::noinline]] size_t reduce_run(std::byte* dst, const Sources& sources, size_t at, size_t bytes) {
+  // Copies, since a store to dst might change the caller's arrays as far as the compiler knows.
+  const void* local[kSources > 0 ? kSources : 1];
+  for (int s = 0; s < kSources; ++s) local[s] = sources.srcs[s];
+  const Sources in{kSources > 0 ? local : sources.srcs, sources.nsrcs, sources.scales};
+
+  constexpr size_t kStep = kUnroll * kVectorBytes;
+  while (at + kStep <= bytes && reduce_block<Format, Op, kSources, kScaled, kUnroll>(dst, in, at)) at += kStep;
+  return at;
+}
+
+/// All whole blocks from `at` on; returns where they end.
+template <class Format, class Op, int kSources, bool kScaled, int kUnroll>
+inline size_t reduce_blocks(std::byte* dst, const Sources& in, size_t at, size_t bytes) {
+  at = reduce_run<Format, Op, kSources, kScaled, kUnroll>(dst, in, at, bytes);
+  if constexpr (HasFallback<Format>) {
+    constexpr size_t kStep = kUnroll * kVectorBytes;
+    while (at + kStep <= bytes) {
+      reduce_run<typename Format::Fallback, Op, 0, kScaled, kUnroll>(dst, in, at, at + kStep);
+      at = reduce_run<Format, Op, kSources, kScaled, kUnroll>(dst, in, at + kStep, bytes);
+    }
+  }
+  return at;
 }
 
 /// The last bytes, less than a vector: copied to buffers of a whole one, so that they see the very same arithmetic.
@@ -104,7 +126,7 @@ template <class Format, class Op, bool kScaled>
     __builtin_memcpy(padded[s], static_cast<const std::byte*>(in.srcs[s]) + at, bytes);
     srcs[s] = padded[s];
   }
-  reduce_block<Format, Op, 0, kScaled, 1>(result, {srcs, in.nsrcs, in.scales}, 0);
+  reduce_blocks<Format, Op, 0, kScaled, 1>(result, {srcs, in.nsrcs, in.scales}, 0, kVectorBytes);
   __builtin_memcpy(dst + at, result, bytes);
 }
 
@@ -112,19 +134,12 @@ template <class Format, class Op, bool kScaled>
 template <class Format>
 constexpr int kUnrollOf = Format::kParts >= 4 ? 1 : 4 / Format::kParts;
 
-// noinline: nothing of it may move out of the floating-point mode that the caller has set.
 template <class Format, class Op, int kSources, bool kScaled>
-[[gnu::noinline]] void reduce_pass(std::byte* dst, const Sources& sources, size_t bytes) {
-  constexpr int kUnroll = kUnrollOf<Format>;
-  // Copies, since a store to dst might change the caller's arrays as far as the compiler knows.
-  const void* local[kSources > 0 ? kSources : 1];
-  for (int s = 0; s < kSources; ++s) local[s] = sources.srcs[s];
-  const Sources in{kSources > 0 ? local : sources.srcs, sources.nsrcs, sources.scales};
-
+inline void reduce_pass(std::byte* dst, const Sources& in, size_t bytes) {
   size_t at = 0;
-  for (; at + kUnroll * kVectorBytes <= bytes; at += kUnroll * kVectorBytes)
-    reduce_block<Format, Op, kSources, kScaled, kUnroll>(dst, in, at);
-  for (; at + kVectorBytes <= bytes; at += kVectorBytes) reduce_block<Format, Op, kSources, kScaled, 1>(dst, in, at);
+  if constexpr (kUnrollOf < Format >> 1)
+    at = reduce_blocks<Format, Op, kSources, kScaled, kUnrollOf<Format>>(dst, in, at, bytes);
+  at = reduce_blocks<Format, Op, kSources, kScaled, 1>(dst, in, at, bytes);
   if (at < bytes) reduce_tail<Format, Op, kScaled>(dst, in, at, bytes - at);
 }
 

@@ -38,8 +38,7 @@ struct SmallFloatSum {
     for (int k = 1; k < kParts; ++k) {
       const U32 code = rounded(acc[k]);
       const U32 placed = kBits * k > kShift ? code << (kBits * k - kShift) : code >> (kShift - kBits * k);
-      const uint32_t below = (1u << (kBits * k)) - 1;
-      lanes = (lanes & below) | (placed & ~below);
+      lanes = merge((1u << (kBits * k)) - 1, lanes, placed);
     }
     twohop::store(p, lanes);
   }
@@ -58,8 +57,7 @@ struct SmallFloatSum {
     const I32 magnitude = as<I32>(bits & ~kSign);
     const U32 mag = as<U32>(magnitude < kLargest ? magnitude : splat(kLargest));
     const U32 nearest = mag + ((1u << (kShift - 1)) - 1) + ((mag >> kShift) & 1u);
-    constexpr uint32_t kBelowSign = (1u << (kShift + kBits - 1)) - 1;
-    return (nearest & kBelowSign) | (as<U32>(as<I32>(bits) >> (32 - kBits - kShift)) & ~kBelowSign);
+    return merge((1u << (kShift + kBits - 1)) - 1, nearest, as<U32>(as<I32>(bits) >> (32 - kBits - kShift)));
   }
 };
 

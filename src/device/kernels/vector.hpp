@@ -58,6 +58,31 @@ inline void store(std::byte* p, V v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
 
+/// Bits of a where mask is 1, of b where it is 0.
+#if defined(__AVX512F__)
+[[gnu::always_inline]] inline U32 merge(uint32_t mask, U32 a, U32 b) {  // compilers take two instructions
+  constexpr int kSelect = 0xca;
+  return as<U32>(_mm512_ternarylogic_epi32(as<__m512i>(splat(mask)), as<__m512i>(a), as<__m512i>(b), kSelect));
+}
+#else
+[[gnu::always_inline]] inline U32 merge(uint32_t mask, U32 a, U32 b) {
+  return (a & mask) | (b & ~mask);
+}
+#endif
+
+/// v + 1 where x > 0x8000, unsigned.
+using U16 = Vec<uint16_t>;
+#if defined(__AVX512BW__)
+[[gnu::always_inline]] inline U16 increment_above_half(U16 v, U16 x) {
+  const __mmask32 above = _mm512_cmpgt_epu16_mask(as<__m512i>(x), as<__m512i>(splat(uint16_t(0x8000))));
+  return as<U16>(_mm512_mask_add_epi16(as<__m512i>(v), above, as<__m512i>(v), as<__m512i>(splat(uint16_t(1)))));
+}
+#else
+[[gnu::always_inline]] inline U16 increment_above_half(U16 v, U16 x) {
+  return v - as<U16>(as<Vec<int16_t> >(x ^ 0x8000) > 0);  // signed, since few CPUs compare unsigned lanes
+}
+#endif
+
 /// Whether any bit of v & mask is set, and whether any lane of a or b is NaN.
 #if defined(__AVX512BW__)
 [[gnu::always_inline]] inline bool any(U32 v, uint32_t mask) {

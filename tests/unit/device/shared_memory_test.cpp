@@ -26,7 +26,20 @@ TEST(SharedMemory, IsZeroFilledWholePagesAndSharedByItsMappings) {
   ASSERT_TRUE(peers) << peers.error().message;
   mine->bytes()[4999] = std::byte{42};
   EXPECT_EQ(peers->bytes()[4999], std::byte{42});
-  EXPECT_NE(peers->bytes().data(), mine->bytes().data());
+}
+
+TEST(SharedMemory, IsMappedOnceInAProcessUntilItsLastHolderGoes) {
+  auto first = SharedMemory::create(4096);
+  ASSERT_TRUE(first);
+  auto second = SharedMemory::map(duplicate(first->fd()), 4096);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->bytes().data(), first->bytes().data());
+  auto other = SharedMemory::create(4096);
+  ASSERT_TRUE(other);
+  EXPECT_NE(other->bytes().data(), first->bytes().data());
+  *first = SharedMemory();
+  second->bytes()[0] = std::byte{3};
+  EXPECT_EQ(second->bytes()[0], std::byte{3});
 }
 
 TEST(SharedMemory, IsSeenByAnotherProcessAndOutlivesItsMaker) {
