@@ -145,20 +145,20 @@ Value CheckData::input_value(int rank, const ChunkName& chunk) const {
 // ---- Digests ----
 
 void CheckData::digest(const Step& step, const ChunkName& chunk, const RoundView& view, Digest& digest) const {
-  const auto look = [&](const Ref& ref, const ChunkName& name) {
-    const size_t at = locate(ref, name);
-    if (at != kNowhere) view.cell(digest, memory_, memory_.cell(at));
-  };
-  for (size_t i = 0; i < step.srcs.size(); ++i)
-    look(step.srcs[i], step.kind == StepKind::kPut ? part(chunk, i) : chunk);
-  if (step.kind != StepKind::kPut) look(step.dst, chunk);
+  for (size_t i = 0; i < step.srcs.size(); ++i) {
+    const size_t at = locate(step.srcs[i], step.kind == StepKind::kPut ? part(chunk, i) : chunk);
+    if (at != kNowhere) view.value(digest, memory_.cell(at));
+  }
+  if (step.kind == StepKind::kPut) return;
+  const size_t at = locate(step.dst, chunk);
+  if (at != kNowhere) view.value_and_reads(digest, memory_, memory_.cell(at));
 }
 
 void CheckData::digest_inbox(int link, const Step& step, const ChunkName& first, const RoundView& view,
                              Digest& digest) const {
   const int64_t number = step.target.at(first.round);
   for (size_t i = 0; i < step.srcs.size(); ++i)
-    view.cell(digest, memory_, memory_.cell(cells_.inbox(link, first.call, number, static_cast<int>(i))));
+    view.value_and_reads(digest, memory_, memory_.cell(cells_.inbox(link, first.call, number, static_cast<int>(i))));
 }
 
 }  // namespace twohop

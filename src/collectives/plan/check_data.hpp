@@ -24,6 +24,7 @@ class CheckData {
   /// At the end of a rank's call.
   std::optional<Fault> check_outputs(int call, int rank);
   bool has_unread() const { return memory_.has_unread(); }
+  bool has_dead_write() const { return memory_.has_dead_write(); }
   /// By node: chunks put to other nodes in the first call, void ones not counted.
   const std::vector<uint64_t>& chunks_out_of_node() const { return chunks_out_of_node_; }
 

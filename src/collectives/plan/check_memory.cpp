@@ -5,6 +5,7 @@ namespace twohop {
 
 std::optional<FaultKind> CheckMemory::read(size_t at, const ChunkName& chunk, const Access& access) {
   Cell& cell = cells_[at];
+  if (cell.value.chunk != chunk && cell.lost == chunk) return FaultKind::kOverwrittenBeforeRead;
   if (cell.value.chunk != chunk || !cell.written.known_to(access.clock)) return FaultKind::kReadTooEarly;
   cell.was_read = true;
   add_read(cell, access);
@@ -13,8 +14,11 @@ std::optional<FaultKind> CheckMemory::read(size_t at, const ChunkName& chunk, co
 
 std::optional<FaultKind> CheckMemory::write(size_t at, CellSpace space, const Value& value, const Access& access) {
   Cell& cell = cells_[at];
-  if (!cell.fresh())
-    if (auto fault = overwrite_fault(cell, value, access)) return fault;
+  if (!cell.fresh()) {
+    const auto fault = overwrite_fault(cell, value, access);
+    if (fault && *fault != FaultKind::kDeadWrite) return fault;
+    if (fault) cell.lost = cell.value.chunk, dead_write_ = true;
+  }
   drop_reads(cell);
   cell.value = value;
   cell.written = access.event;

@@ -44,7 +44,8 @@ class CheckMemory {
   };
   struct Cell {
     Value value;
-    Event written;  // count 0: before the call
+    ChunkName lost;  // the last value that was overwritten unread
+    Event written;   // count 0: before the call
     int32_t reads = -1;
     bool was_read = false;
     CellSpace space = CellSpace::kUser;
@@ -60,9 +61,12 @@ class CheckMemory {
   void init(size_t at, const Value& value) { cells_[at].value = value; }
   /// Reads the value of `chunk`; a fault when it is not certainly there.
   std::optional<FaultKind> read(size_t at, const ChunkName& chunk, const Access& access);
+  /// A write over a value that nobody has read in a window is a dead write if nobody reads it later; that is known only
+  /// at the end, or when a reader comes in vain. So it is noted, and no fault yet.
   std::optional<FaultKind> write(size_t at, CellSpace space, const Value& value, const Access& access);
   /// A window or inbox slot is left with a value that nobody read.
   bool has_unread() const;
+  bool has_dead_write() const { return dead_write_; }
 
  private:
   std::optional<FaultKind> overwrite_fault(const Cell& cell, const Value& value, const Access& access) const;
@@ -72,6 +76,7 @@ class CheckMemory {
   std::vector<Cell> cells_;
   std::vector<Read> reads_;  // lists, one per cell, and the list of free ones
   int32_t free_ = -1;
+  bool dead_write_ = false;
 };
 
 }  // namespace twohop

@@ -42,7 +42,10 @@ class RoundView {
   void clock(Digest& digest, ClockView clock) const {
     for (uint32_t t = 0; t < clock.size(); ++t) digest.add(relative({t, clock[t]}));
   }
-  void cell(Digest& digest, const CheckMemory& memory, const CheckMemory::Cell& cell) const;
+  /// What a read finds. Other reads of the same value are left out: whether they came first is an accident.
+  void value(Digest& digest, const CheckMemory::Cell& cell) const;
+  /// What a write finds: the old value and its reads, all of which are certain to have come first.
+  void value_and_reads(Digest& digest, const CheckMemory& memory, const CheckMemory::Cell& cell) const;
 
  private:
   /// Knowing nothing is the same in every round.

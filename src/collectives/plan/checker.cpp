@@ -109,6 +109,7 @@ class Simulation {
       if (l.released.size() != l.arrived.size())
         return fail(FaultKind::kProtocol, fmt::format("rank {} released {} of {} puts of rank {}", l.dst,
                                                       l.released.size(), l.arrived.size(), l.src));
+    if (data_.has_dead_write()) return fail(FaultKind::kDeadWrite, "a value was overwritten that nobody reads");
     if (data_.has_unread()) fail(FaultKind::kDeadWrite, "a slot is left unread at the end");
   }
   void fill_report() {

@@ -66,6 +66,7 @@ struct CheckOptions {
 struct StepId {
   int rank = 0;
   size_t lane = 0, step = 0;
+  bool operator==(const StepId&) const = default;
 };
 
 struct CheckReport {
