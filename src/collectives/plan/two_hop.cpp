@@ -6,7 +6,7 @@
 // complete; shift is 1 for reduce-scatter, where block r is node r's own.
 #include "collectives/plan/two_hop.hpp"
 
-#include <numeric>
+#include <algorithm>
 
 namespace twohop::two_hop {
 namespace {
@@ -277,8 +277,11 @@ double bytes_out_per_byte(const Cluster& c, Collective collective) {
       return 2 * (n - 1) / n;
     case Collective::kBroadcast:
       return 1;
-    default:
-      return (n - 1) / n;
+    default: {  // blocks are the ranks': the busiest node passes on all but those of its smallest neighbour
+      const auto smallest = std::min_element(c.nodes.begin(), c.nodes.end(),
+                                             [](const auto& a, const auto& b) { return a.size() < b.size(); });
+      return 1 - static_cast<double>(smallest->size()) / c.nranks();
+    }
   }
 }
 

@@ -1,0 +1,79 @@
+// The ledger: what leaves the busiest node is what Algorithm::bytes_out_per_byte and the formulas say.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "shapes.hpp"
+
+namespace twohop {
+namespace {
+
+/// Relative to the buffer. Void chunks, of the blocks of ranks that smaller nodes do not have, are not part of it.
+double put_out_of_busiest_node(const Cluster& cluster, const CheckedCall& call) {
+  const CheckReport r = check(cluster, {call});
+  EXPECT_FALSE(r.fault) << describe(cluster, {call}) << ": " << text(r);
+  const auto& out = r.chunks_out_of_node;
+  double buffer = static_cast<double>(r.chunks_of_buffer);
+  if (call.collective == Collective::kReduceScatter || call.collective == Collective::kAllGather)
+    buffer = buffer * cluster.nranks() / (cluster.nnodes() * cluster.max_local_size());
+  return static_cast<double>(*std::max_element(out.begin(), out.end())) / buffer;
+}
+
+double formula(const char* algorithm, const Cluster& c, Collective collective = Collective::kAllReduce) {
+  return find_algorithm(algorithm)->bytes_out_per_byte(c, collective);
+}
+
+TEST(BytesOut, EqualTheFormulaOnAnyCluster) {
+  const uint64_t seed = test_seed();
+  RandomShape random(seed);
+  for (int n = 0; n < test_shapes(300); ++n) {
+    const Cluster c = random.cluster(6, 4);
+    const CheckedCall call = random.call(c.nranks(), random.depths(), 2);
+    EXPECT_NEAR(put_out_of_busiest_node(c, call), call.algorithm->bytes_out_per_byte(c, call.collective), 1e-9)
+        << "TWOHOP_TEST_SEED=" << seed << ": " << describe(c, {call});
+  }
+}
+
+TEST(BytesOut, EqualTheFormulaForEveryCollectiveOnEvenClusters) {
+  for (int nodes = 1; nodes <= 9; ++nodes)
+    for (int group : {1, 2, 4}) {
+      const Cluster c = cluster_of(std::vector<int>(nodes, group));
+      for (Collective collective : kCollectives)
+        for (const Algorithm& a : algorithms()) {
+          if (!a.supports(collective)) continue;
+          const CheckedCall call{&a, collective, nodes * group / 2, {2, 3, 3}, 1};
+          EXPECT_NEAR(put_out_of_busiest_node(c, call), a.bytes_out_per_byte(c, collective), 1e-9)
+              << describe(c, {call});
+        }
+    }
+}
+
+TEST(BytesOut, FollowTheArithmeticOfTheSchemes) {
+  for (int nodes = 2; nodes <= 9; ++nodes)
+    for (int group = 1; group <= 8; ++group) {
+      const Cluster c = cluster_of(std::vector<int>(nodes, group));
+      const double n = nodes * group;
+      EXPECT_NEAR(formula("two-hop", c), 2.0 * (nodes - 1) / nodes, 1e-12);
+      EXPECT_NEAR(formula("two-hop", c, Collective::kReduceScatter), 1.0 * (nodes - 1) / nodes, 1e-12);
+      EXPECT_NEAR(formula("two-hop", c, Collective::kAllGather), 1.0 * (nodes - 1) / nodes, 1e-12);
+      EXPECT_NEAR(formula("two-hop", c, Collective::kBroadcast), 1, 1e-12);
+      EXPECT_NEAR(formula("flat", c), 2 * (n - 1) / n, 1e-12);
+      EXPECT_NEAR(formula("flat-naive", c), group * 2 * (n - 1) / n, 1e-12);
+    }
+}
+
+TEST(BytesOut, AreNoneOnOneNode) {
+  const Cluster c = cluster_of({5});
+  for (const Algorithm& a : algorithms()) EXPECT_EQ(a.bytes_out_per_byte(c, Collective::kAllReduce), 0) << a.name;
+}
+
+TEST(BytesOut, KeepTheLedgerOfEightNodesOfEight) {
+  const Cluster c = cluster_of(std::vector<int>(8, 8));
+  constexpr double kMegabytes = 64;
+  EXPECT_NEAR(kMegabytes * formula("flat-naive", c), 1008, 1e-9);
+  EXPECT_NEAR(kMegabytes * formula("flat", c), 126, 1e-9);
+  EXPECT_NEAR(kMegabytes * formula("two-hop", c), 112, 1e-9);
+}
+
+}  // namespace
+}  // namespace twohop
