@@ -1,7 +1,7 @@
 // The operations on accumulator vectors: what `a op b` and `scale * a` mean. The left operand is the lower source.
 #pragma once
 
-#include "device/kernels/vector.hpp"
+#include "device/kernels/isa.hpp"
 
 namespace twohop {
 namespace {

@@ -3,7 +3,7 @@
 // and store agree; no shuffles are needed then.
 #pragma once
 
-#include "device/kernels/vector.hpp"
+#include "device/kernels/isa.hpp"
 
 namespace twohop {
 namespace {

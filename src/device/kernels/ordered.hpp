@@ -4,7 +4,7 @@
 // +NaN. NaNs are ignored by moving them all to the losing end; a result still there means that all were NaN.
 #pragma once
 
-#include "device/kernels/vector.hpp"
+#include "device/kernels/isa.hpp"
 
 namespace twohop {
 namespace {

@@ -130,15 +130,12 @@ template <class Format, class Op, bool kScaled>
   __builtin_memcpy(dst + at, result, bytes);
 }
 
-/// About eight accumulator vectors: enough loads in flight, and few enough for 16 registers with a second operand.
-template <class Format>
-constexpr int kUnrollOf = Format::kParts >= 4 ? 1 : 4 / Format::kParts;
-
 template <class Format, class Op, int kSources, bool kScaled>
 inline void reduce_pass(std::byte* dst, const Sources& in, size_t bytes) {
+  // Four accumulators: enough loads in flight, and with the second operand few enough for 16 registers.
+  constexpr int kUnroll = Format::kParts < 4 ? 4 / Format::kParts : 1;
   size_t at = 0;
-  if constexpr (kUnrollOf < Format >> 1)
-    at = reduce_blocks<Format, Op, kSources, kScaled, kUnrollOf<Format>>(dst, in, at, bytes);
+  if constexpr (kUnroll > 1) at = reduce_blocks<Format, Op, kSources, kScaled, kUnroll>(dst, in, at, bytes);
   at = reduce_blocks<Format, Op, kSources, kScaled, 1>(dst, in, at, bytes);
   if (at < bytes) reduce_tail<Format, Op, kScaled>(dst, in, at, bytes - at);
 }

@@ -1,0 +1,18 @@
+// The instruction set that this file is being compiled for. Each isa_*.hpp has
+//   kVectorBytes
+//   merge(mask, a, b)            bits of a where mask is 1, of b where it is 0
+//   increment_above_half(v, x)   v + 1 where x > 0x8000, unsigned
+//   any(v, mask)                 whether any bit of v & mask is set
+//   any_nan(a, b)                whether any lane of either is NaN
+//   widen_float16(p), narrow_float16(p, x): half a vector to and from float32; AVX2 and AVX-512 only
+#pragma once
+
+#if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#include "device/kernels/isa_avx512.hpp"
+#elif defined(__AVX2__) && defined(__F16C__)
+#include "device/kernels/isa_avx2.hpp"
+#elif defined(__SSE2__)
+#include "device/kernels/isa_sse2.hpp"
+#else
+#include "device/kernels/isa_portable.hpp"
+#endif

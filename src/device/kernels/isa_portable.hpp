@@ -1,0 +1,38 @@
+// What the kernels need of any other processor: the compiler makes of these vectors what it has. The same names are in
+// each isa_*.hpp; isa.hpp chooses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace twohop {
+namespace {
+constexpr size_t kVectorBytes = 16;
+}
+}  // namespace twohop
+
+#include "device/kernels/vector.hpp"
+
+namespace twohop {
+namespace {
+
+[[gnu::always_inline]] inline U32 merge(uint32_t mask, U32 a, U32 b) {
+  return (a & mask) | (b & ~mask);
+}
+
+[[gnu::always_inline]] inline U16 increment_above_half(U16 v, U16 x) {
+  return v - as<U16>(as<I16>(x ^ 0x8000) > 0);  // signed, since there is no unsigned comparison
+}
+
+[[gnu::always_inline]] inline bool any(U32 v, uint32_t mask) {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < kVectorBytes / sizeof(uint32_t); ++i) bits |= v[i];
+  return (bits & mask) != 0;
+}
+
+[[gnu::always_inline]] inline bool any_nan(F32 a, F32 b) {
+  return any(as<U32>(a != a) | as<U32>(b != b), ~0u);
+}
+
+}  // namespace
+}  // namespace twohop
