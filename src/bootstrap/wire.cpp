@@ -9,6 +9,11 @@
 
 namespace twohop {
 
+// Not in the header: inlined, it gives a false alarm of g++ 12 (stringop-overflow).
+void Writer::raw(std::span<const std::byte> data) {
+  out_.insert(out_.end(), data.begin(), data.end());
+}
+
 void Writer::number(uint64_t value, int bytes) {
   for (int i = 0; i < bytes; i++) out_.push_back(static_cast<std::byte>(value >> (8 * i)));
 }

@@ -23,7 +23,7 @@ class Writer {
   void u16(uint16_t v) { number(v, 2); }
   void u32(uint32_t v) { number(v, 4); }
   void i32(int32_t v) { number(static_cast<uint32_t>(v), 4); }
-  void raw(std::span<const std::byte> data) { out_.insert(out_.end(), data.begin(), data.end()); }
+  void raw(std::span<const std::byte> data);
   /// Length and bytes; cut to max_bytes.
   void text(std::string_view text, size_t max_bytes);
   void address(const SocketAddress& a);
