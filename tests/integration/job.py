@@ -61,17 +61,17 @@ class Job:
         self.nranks, self.changed, self.ranks = nranks, threading.Condition(), []
         self.port = free_port()
         self.command, self.per_rank, self.prefix = command, per_rank or {}, prefix or (lambda rank: [])
-        self.environment = dict(
-            {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHER_VARIABLES)},
-            WORLD_SIZE=str(nranks),
-            MASTER_ADDR="127.0.0.1",
-            MASTER_PORT=str(self.port),
-            TWOHOP_PORT=str(self.port),
-            TWOHOP_JOB_SECRET=secrets.token_hex(16),
-            TWOHOP_SOCKET_IFNAME="=lo",
-            TWOHOP_TIMEOUT_S="60",
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(LAUNCHER_VARIABLES)},
+            "WORLD_SIZE": str(nranks),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(self.port),
+            "TWOHOP_PORT": str(self.port),
+            "TWOHOP_JOB_SECRET": secrets.token_hex(16),
+            "TWOHOP_SOCKET_IFNAME": "=lo",
+            "TWOHOP_TIMEOUT_S": "60",
             **(environment or {}),
-        )
+        }
 
     def start(self, rank):
         environment = dict(self.environment, RANK=str(rank), LOCAL_RANK=str(rank), **self.per_rank.get(rank, {}))

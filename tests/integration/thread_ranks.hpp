@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <thread>
@@ -38,17 +39,21 @@ inline twohopConfig_t config_of(const Ranks& ranks) {
   return config;
 }
 
-/// Runs body(rank, comm) on one thread per rank, with a communicator over all of them; destroys it afterwards.
+/// Runs body(rank, comm) on one thread per rank, with a communicator over all of them; destroys it afterwards. No body
+/// begins before all ranks have joined: an error of one would end the others' init, which is right but not the point.
 inline void run_ranks(const Ranks& ranks, const std::function<void(int, twohopComm_t)>& body) {
   twohopUniqueId id;
   ASSERT_EQ(twohopGetUniqueId(&id), twohopSuccess) << twohopGetLastError(nullptr);
+  std::atomic<int> joined{0};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks.nranks; ++rank)
     threads.emplace_back([&, rank] {
       twohopConfig_t config = config_of(ranks);
       twohopComm_t comm = nullptr;
       twohopResult_t made = twohopCommInitRankConfig(&comm, ranks.nranks, id, rank, &config);
+      ++joined;  // also when it failed: the others must not wait for ever
       ASSERT_EQ(made, twohopSuccess) << why(nullptr, made);
+      while (joined < ranks.nranks) std::this_thread::yield();
       body(rank, comm);
       EXPECT_OK(twohopCommDestroy(comm), nullptr);
     });
