@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "collectives/plan/builder.hpp"
 #include "collectives/plan/two_hop.hpp"
 #include "shapes.hpp"
 
@@ -232,6 +233,37 @@ TEST(PlantedFault, OperandsOutOfRankOrder) {
   const auto swap = [](Lane& lane) { std::swap(nth(lane, kReduce, 1)->srcs[0], nth(lane, kReduce, 1)->srcs[1]); };
   EXPECT_EQ(Planted("two-hop", two_hop::kReduce).found(swap), kOperandOrder);
   EXPECT_EQ(Planted("flat", kFlatRing).found(swap), kOperandOrder);
+}
+
+/// Three ranks of one node that all fold everything themselves; rank 2 may round once more than the others.
+Program everybody_reduces(int me, bool in_two_steps) {
+  Program p;
+  LaneBuilder stage(p, 0), fold(p, 1);
+  const auto staged = [](int rank, int chunk) { return window(rank, 0, linear(3, chunk), rank); };
+  for (int c = 0; c < 3; ++c) {
+    stage.copy({0, c}, staged(me, c), input(me));
+    stage.signal();
+    for (int rank = 0; rank < 3; ++rank) fold.wait(rank, 0, linear(3, c + 1));
+    if (in_two_steps) {
+      const Ref partial = window(me, 1, linear(3, c));
+      fold.reduce({0, c}, partial, {staged(0, c), staged(1, c)}, false);
+      fold.reduce({0, c}, output(me), {partial, staged(2, c)}, true);
+    } else {
+      fold.reduce({0, c}, output(me), {staged(0, c), staged(1, c), staged(2, c)}, true);
+    }
+  }
+  return p;
+}
+
+TEST(PlantedFault, UnequalBits) {
+  for (bool planted : {false, true}) {
+    CheckOptions options;
+    options.mutate = [&](int, int rank, Program& p) { p = everybody_reduces(rank, planted && rank == 2); };
+    const CheckReport r =
+        check(cluster_of({3}), {{find_algorithm("flat"), Collective::kAllReduce, 0, {1, 4, 4}, 1}}, options);
+    ASSERT_EQ(r.fault.has_value(), planted) << text(r);
+    EXPECT_TRUE(!planted || r.fault->kind == kUnequalBits) << text(r);
+  }
 }
 
 std::optional<FaultKind> found_unordered(const std::vector<int>& sizes, const std::vector<CheckedCall>& calls) {
