@@ -36,6 +36,7 @@ install(FILES ${PROJECT_BINARY_DIR}/twohopConfig.cmake ${PROJECT_BINARY_DIR}/two
 
 # Relative to the .pc file itself, so that an installed tree can be moved.
 file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" PC_PREFIX "${PC_PREFIX}")
 configure_file(${PROJECT_SOURCE_DIR}/cmake/twohop.pc.in ${PROJECT_BINARY_DIR}/twohop.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/twohop.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

@@ -23,6 +23,9 @@ mv "$scratch/first" "$prefix"
 library=$(find "$prefix" -name libtwohop.so)
 libdir=$(dirname "$library")
 
+remembered=$(find "$prefix/bin" "$libdir" -type f -exec readelf -d {} + 2>/dev/null | grep -E 'R(UN)?PATH' | grep -F "$build_dir" || true)
+[[ -z $remembered ]] || { echo "a program or library looks for others in the build folder: $remembered"; exit 1; }
+
 say "headers: each by itself, as C99 and as C++20, without a warning"
 strict=(-pedantic -Wall -Wextra -Werror -fsyntax-only "-I$prefix/include")
 echo '#include "twohop/twohop.h"' | cc -x c -std=c99 "${strict[@]}" -
@@ -38,11 +41,12 @@ build_project "$source_dir/examples" "$scratch/examples"
 "${launch[@]}" "$scratch/examples/hello_allreduce"
 "${launch[@]}" "$scratch/examples/data_parallel" --check
 
-say "find_package: the C++ face, and twohop::mpi if there is one"
+say "find_package: the C++ face"
 build_project "$source_dir/tests/install/consumer" "$scratch/consumer"
 "$scratch/consumer/cxx_face"
 if [[ -x $scratch/consumer/mpi_consumer ]]; then
-  (cd "$source_dir" && . scripts/lib.sh && mpi_environment && mpirun -np 2 "$scratch/consumer/mpi_consumer")
+  say "twohop::mpi under mpirun"
+  (. "$source_dir/scripts/lib.sh" && mpi_environment && mpirun -np 2 "$scratch/consumer/mpi_consumer")
 fi
 
 say "pkg-config: build hello_allreduce"
