@@ -104,7 +104,7 @@ class Writer {
         lane.sent(0, puts(round, item + 1));
       return;
     }
-    lane.wait(me_, kGather, done(round, 0, i));
+    // Our own gather lane read it before it let the next rank have it.
     if (local(next_))
       lane.wait(next_, kGather, done(round, 1, i));
     else
@@ -124,7 +124,6 @@ class Writer {
   bool direct(int t) const { return t > 0 && !local(prev_); }
   bool needs_slot(int t) const { return t > 0 && t < n_ - 1 && (local(next_) || !direct(t)); }
   void forward(LaneBuilder& lane, int t) {
-    if (t == 0) lane.wait(me_, kRing, done(0, n_ - 1, k_ - 1));
     std::vector<Ref> srcs;
     for (int i = 0; i < k_; ++i)
       srcs.push_back(direct(t) ? inbox(me_, gather_tag_, puts(0, t - 1), i)
