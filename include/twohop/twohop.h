@@ -177,8 +177,8 @@ TWOHOP_API twohopResult_t twohopGroupEnd(void);
 TWOHOP_API twohopResult_t twohopAllReduce(const void* send, void* recv, size_t count, twohopDataType_t type,
                                           twohopRedOp_t op, twohopComm_t comm, twohopStream_t stream);
 
-/* send holds nranks * recvcount elements; rank r gets the reduction of block r. In place: recv == send + rank *
- * recvcount. */
+/* send holds nranks * recvcount elements; rank r gets the reduction of block r.
+ * In place: recv == send + rank * recvcount. */
 TWOHOP_API twohopResult_t twohopReduceScatter(const void* send, void* recv, size_t recvcount, twohopDataType_t type,
                                               twohopRedOp_t op, twohopComm_t comm, twohopStream_t stream);
 
