@@ -84,7 +84,7 @@ TEST(RemovedWaits, AreCaughtOrRepeatedForTheFurtherChunksOfAPut) {
   EXPECT_GT(remove_each("flat-naive", 2).caught, 350);
 }
 
-TEST(RemovedWaits, AreCaughtOrRedundantInFlatRings) {
+TEST(RemovedWaits, AreAllCaughtInFlatRings) {
   for (const char* name : {"flat", "flat-naive"}) {
     const Tally t = remove_each(name, 1);
     EXPECT_GT(t.caught, 300);
