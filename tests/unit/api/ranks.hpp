@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -26,16 +27,19 @@ inline void expect_refused(twohopResult_t result, twohopResult_t code, const std
   EXPECT_THAT(std::string(twohopGetLastError(nullptr)), testing::HasSubstr(text));
 }
 
-/// Runs body(rank, comm) on a thread per rank, and frees the communicators.
+/// Runs body(rank, comm) on a thread per rank, and frees the communicators. No body begins before all ranks have
+/// joined: an error of one would end the init of the others, which is right but not what the tests are after.
 inline void run_ranks(int nranks, const std::function<void(int, twohopComm_t)>& body,
                       twohopConfig_t config = TWOHOP_CONFIG_INITIALIZER) {
   const twohopUniqueId id = unique_id();
+  std::barrier joined(nranks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < nranks; ++rank)
     threads.emplace_back([&, rank] {
       twohopComm_t comm = nullptr;
-      ASSERT_EQ(twohopCommInitRankConfig(&comm, nranks, id, rank, &config), twohopSuccess)
-          << twohopGetLastError(nullptr);
+      const twohopResult_t init = twohopCommInitRankConfig(&comm, nranks, id, rank, &config);
+      joined.arrive_and_wait();
+      ASSERT_EQ(init, twohopSuccess) << twohopGetLastError(nullptr);
       body(rank, comm);
       EXPECT_EQ(twohopCommDestroy(comm), twohopSuccess) << twohopGetLastError(nullptr);
     });

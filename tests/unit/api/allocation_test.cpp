@@ -1,0 +1,70 @@
+// Does a blocking call allocate? Not after the first calls of its kind, in the thread that makes it.
+#include <cstdlib>
+#include <new>
+
+#include "ranks.hpp"
+
+namespace {
+
+thread_local uint64_t allocations = 0;
+
+void* counted(size_t bytes, size_t align) {
+  ++allocations;
+  void* p = align > alignof(std::max_align_t) ? std::aligned_alloc(align, (bytes + align - 1) / align * align)
+                                              : std::malloc(bytes ? bytes : 1);
+  if (!p) throw std::bad_alloc();
+  return p;
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  return counted(bytes, 0);
+}
+void* operator new(size_t bytes, std::align_val_t align) {
+  return counted(bytes, static_cast<size_t>(align));
+}
+void operator delete(void* p) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, size_t) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, std::align_val_t) noexcept {
+  std::free(p);
+}
+void operator delete(void* p, size_t, std::align_val_t) noexcept {
+  std::free(p);
+}
+
+namespace twohop {
+namespace {
+
+void expect_no_allocation_after_warm_up(const twohopConfig_t& config) {
+  run_ranks(
+      4,
+      [](int, twohopComm_t comm) {
+        std::vector<float> data(50000, 1), all(4 * data.size());
+        uint64_t before = 0;
+        for (int i = 0; i < 40; ++i) {
+          if (i == 20) before = allocations;
+          ASSERT_EQ(twohopAllReduce(data.data(), data.data(), data.size(), twohopFloat32, twohopAvg, comm, nullptr),
+                    twohopSuccess);
+          ASSERT_EQ(twohopAllGather(data.data(), all.data(), data.size(), twohopFloat32, comm, nullptr), twohopSuccess);
+          ASSERT_EQ(twohopBarrier(comm, nullptr), twohopSuccess);
+        }
+        EXPECT_EQ(allocations, before);
+      },
+      config);
+}
+
+TEST(BlockingCalls, AllocateNothingAfterWarmUpOnOneNode) {
+  expect_no_allocation_after_warm_up(ranks_per_node(0));
+}
+
+TEST(BlockingCalls, AllocateNothingAfterWarmUpOnTwoNodes) {
+  expect_no_allocation_after_warm_up(ranks_per_node(2));
+}
+
+}  // namespace
+}  // namespace twohop
