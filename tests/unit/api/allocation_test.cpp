@@ -18,22 +18,23 @@ void* counted(size_t bytes, size_t align) {
 
 }  // namespace
 
-void* operator new(size_t bytes) {
+// Not inlined: else the compiler sees free() meet the memory of new, and warns.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   return counted(bytes, 0);
 }
-void* operator new(size_t bytes, std::align_val_t align) {
+[[gnu::noinline]] void* operator new(size_t bytes, std::align_val_t align) {
   return counted(bytes, static_cast<size_t>(align));
 }
-void operator delete(void* p) noexcept {
+[[gnu::noinline]] void operator delete(void* p) noexcept {
   std::free(p);
 }
-void operator delete(void* p, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept {
   std::free(p);
 }
-void operator delete(void* p, std::align_val_t) noexcept {
+[[gnu::noinline]] void operator delete(void* p, std::align_val_t) noexcept {
   std::free(p);
 }
-void operator delete(void* p, size_t, std::align_val_t) noexcept {
+[[gnu::noinline]] void operator delete(void* p, size_t, std::align_val_t) noexcept {
   std::free(p);
 }
 
