@@ -49,6 +49,7 @@ struct OutLink {
   uint64_t posted = 0;       // put() calls
   uint64_t sent = 0;         // puts whose sources may be overwritten
   uint64_t consumed = 0;     // puts the receiver has released
+  bool peer_left = false;    // the receiver has drained its endpoint: it will release nothing more
 };
 
 /// The receiver's view of a link.
@@ -57,6 +58,7 @@ struct InLink {
   std::span<std::byte> inbox;
   uint64_t arrived = 0;         // puts whose bytes are all in the inbox
   uint64_t released = 0;        // release() calls
+  bool peer_left = false;       // the sender has drained its endpoint: nothing more will arrive
   std::array<CallTag, 4> tags;  // tag of the latest put seen of call c, at [c % 4]
 };
 

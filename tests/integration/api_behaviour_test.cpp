@@ -266,6 +266,24 @@ TEST(Mismatch, OfRootsIsReportedByAllRanks) {
   });
 }
 
+TEST(Mismatch, OfTheNumberOfCallsIsReportedOnceARankHasLeft) {
+  for (const Ranks& ranks : {Ranks{3, 0}, Ranks{3, 1}, Ranks{4, 2}}) {
+    std::atomic<int> done{0};
+    run_ranks(ranks, [&](int rank, twohopComm_t comm) {
+      std::vector<float> data(1000);
+      EXPECT_OK(twohopAllReduce(data.data(), data.data(), 1000, twohopFloat32, twohopSum, comm, nullptr), comm);
+      ++done;
+      while (done < ranks.nranks) std::this_thread::yield();  // or the error below would end a call that is right
+      if (rank == 0) return;                                  // and destroys its communicator
+      EXPECT_EQ(twohopAllReduce(data.data(), data.data(), 1000, twohopFloat32, twohopSum, comm, nullptr),
+                twohopInvalidUsage)
+          << twohopGetLastError(comm);
+      EXPECT_NE(std::string(twohopGetLastError(comm)).find("destroyed its communicator"), std::string::npos)
+          << twohopGetLastError(comm);
+    });
+  }
+}
+
 TEST(Abort, FromAnotherThreadEndsTheCallsOfAllRanks) {
   for (const Ranks& ranks : {Ranks{3, 0}, Ranks{3, 1}, Ranks{4, 2}})
     run_ranks(ranks, [&](int rank, twohopComm_t comm) {

@@ -10,6 +10,8 @@ namespace {
 
 /// How long a healthy communicator waits, when it is destroyed, for peers to take what it has sent.
 constexpr std::chrono::seconds kDrainTime{5};
+/// How long a connection that broke may wait for its reason.
+constexpr std::chrono::milliseconds kGraceTime{500};
 
 }  // namespace
 
@@ -19,6 +21,9 @@ Communicator::~Communicator() {
       log_warn("rank {}: communicator destroyed before its peers were done with it: {}", rank(),
                drained.error().message);
   }
+  if (!node_ || failed_) return;  // others learn why over the control channel
+  node_->control(node_->me()).left.value.store(1, std::memory_order_release);
+  node_->wake_sleepers();
 }
 
 const Algorithm& Communicator::algorithm_for(const Call& call) const {
@@ -60,18 +65,30 @@ void Communicator::end_sleep() {
 }
 
 void Communicator::fail(const Error& error) {
-  record_failure(error);
+  if (record_failure(error)) log(LogLevel::kError, "{}", error.message);
   control_->announce(*failure());
 }
 
-void Communicator::record_failure(const Error& error) {
+void Communicator::fail_unless_told(const Error& error) {
+  // A peer that fails closes its connections; why it failed comes over the control channel, a little later perhaps.
+  const auto until = std::chrono::steady_clock::now() + kGraceTime;
+  while (error.scope == Scope::kPeer && !failed_ && std::chrono::steady_clock::now() < until) {
+    pollfd bell{node_->doorbell(), POLLIN, 0};
+    ::poll(&bell, 1, 20);
+    if (bell.revents != 0) node_->end_sleep();
+  }
+  fail(error);
+}
+
+bool Communicator::record_failure(const Error& error) {
   {
-    std::lock_guard lock(failure_mutex_);
-    if (failure_) return;
+    const std::lock_guard lock(failure_mutex_);
+    if (failure_) return false;
     failure_ = error;
   }
   failed_ = true;
   node_->wake_self();
+  return true;
 }
 
 std::optional<Error> Communicator::failure() const {

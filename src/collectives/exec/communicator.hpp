@@ -70,6 +70,8 @@ class Communicator {
 
   /// The first error ends the communicator: every pending and later call returns it. Any thread. Tells the other ranks.
   void fail(const Error& error);
+  /// The same; but when `error` is a broken connection, waits up to half a second for another rank to say why.
+  void fail_unless_told(const Error& error);
   std::optional<Error> failure() const;
 
   CommCounters counters() const;
@@ -77,7 +79,7 @@ class Communicator {
  private:
   friend class CommunicatorInit;
   Communicator(const CommConfig& config, const Options& options) : config_(config), options_(options) {}
-  void record_failure(const Error& error);
+  bool record_failure(const Error& error);  // true when it is the first
   const Algorithm& algorithm_for(const Call& call) const;
 
   CommConfig config_;

@@ -96,7 +96,11 @@ void Execution::open() {
 
 Result<Execution::Progress> Execution::progress() {
   if (!opened_) {
-    if (!previous_calls_finished()) return Progress::kNothing;
+    if (!previous_calls_finished()) {
+      look_for_departed();
+      if (error_) return *error_;
+      return Progress::kNothing;
+    }
     open();
   }
   bool some = false;
@@ -108,9 +112,13 @@ Result<Execution::Progress> Execution::progress() {
     if (!polled) return polled.error();
     some |= *polled;
   }
-  if (!some) verify_all();
+  if (!some) {
+    verify_all();
+    look_for_departed();
+  }
   if (error_) return *error_;
-  if (lanes_left_ == 0 && sources_sent()) {
+  // A call that needs nothing of a local rank still waits until that rank makes the same call.
+  if (lanes_left_ == 0 && sources_sent() && all_local_verified()) {
     finish();
     return Progress::kDone;
   }
@@ -197,6 +205,7 @@ bool Execution::put(const Lane& lane, const BoundStep& s) {
       runs[nruns++] = {source, offset, extent.bytes};
     }
   }
+  if (nruns == 0) runs[nruns++] = {nullptr, slot, 0};  // a put of no chunks: a message all the same
   c_.endpoint->put(s.link, {number_, signature_}, {runs, nruns});
   return true;
 }

@@ -69,6 +69,9 @@ class Execution {
   bool verify_local(int local);
   bool verify_in_link(size_t link);
   void verify_all();
+  bool all_local_verified();
+  void look_for_departed();
+  void departed(int rank);
   void mismatch(int rank, uint64_t theirs);
   std::string describe(const Lane& lane) const;
 

@@ -34,6 +34,42 @@ void Execution::verify_all() {
   for (size_t i = 0; i < in_start_.size() && !error_; ++i) verify_in_link(i);
 }
 
+bool Execution::all_local_verified() {
+  bool all = true;
+  for (int i = 0; i < c_.node->size(); ++i) all = verify_local(i) && all;
+  return all && !error_;
+}
+
+/// While nothing moves: a rank that has destroyed its communicator will not do its part of this call.
+void Execution::look_for_departed() {
+  for (int i = 0; i < c_.node->size(); ++i) {
+    ControlPage& page = c_.node->control(i);
+    if (page.left.value.load(std::memory_order_acquire) == 0) continue;
+    if (page.finished.value.load(std::memory_order_acquire) < number_)
+      return departed(c_.cluster->peers_of(c_.rank)[i]);
+  }
+  for (const Lane& lane : lanes_) {
+    if (!lane.steps || !c_.endpoint || !opened_) continue;
+    const BoundStep& s = (*lane.steps)[lane.pc];
+    if (s.kind == StepKind::kArrive && c_.endpoint->in(s.link).peer_left)
+      return departed(c_.endpoint->in(s.link).id.src);
+    if (s.kind == StepKind::kPut && c_.endpoint->out(s.link).peer_left)
+      return departed(c_.endpoint->out(s.link).id.dst);
+  }
+}
+
+void Execution::departed(int rank) {
+  if (error_) return;
+  Error e = make_error(
+      twohopInvalidUsage,
+      "rank {} has destroyed its communicator, but rank {} is in call {}, {}, which needs it. All ranks must make "
+      "the same calls before they destroy",
+      rank, c_.rank, number_, describe_signature(signature_));
+  e.scope = Scope::kPeer;
+  e.rank = rank;
+  error_ = std::move(e);
+}
+
 void Execution::mismatch(int rank, uint64_t theirs) {
   if (error_) return;
   Error e =

@@ -32,6 +32,7 @@ struct alignas(kCacheLine) CallNotice {
 struct ControlPage {
   SharedWord finished;    // number of the last call that this rank has finished; calls count from 1
   SharedWord sleeping;    // 1 while the rank sleeps and wants to be woken by a signal
+  SharedWord left;        // 1 once the rank has destroyed its communicator
   CallNotice notices[2];  // by the call's parity
 };
 

@@ -61,7 +61,7 @@ class WellFormed {
         if (const char* wrong = ref(s.dst)) return wrong;
         return chunk(s);
       case StepKind::kPut:
-        if (s.srcs.empty() || s.srcs.size() > static_cast<size_t>(frame_.chunks_per_put)) return "number of sources";
+        if (s.srcs.size() > static_cast<size_t>(frame_.chunks_per_put)) return "number of sources";
         if (s.link >= program_.out.size()) return "no such link";
         return chunk(s);
       case StepKind::kSent:

@@ -29,7 +29,7 @@ const char* collective_name(Collective c);
 enum class StepKind : uint8_t {
   kCopy,     // dst <- srcs[0]
   kReduce,   // dst <- fold of srcs, left to right; dst may be one of them
-  kPut,      // srcs[0].. (one chunk each) -> the next slot of an out link's inbox; reads its sources until Sent
+  kPut,      // srcs[0].. (one chunk each, or none) -> the next slot of an out link's inbox; reads them until Sent
   kSent,     // waits until `target` puts of an out link no longer read their sources
   kArrive,   // waits until `target` puts of an in link have arrived
   kRelease,  // gives the credit of the next put of an in link back: its slot may be written again

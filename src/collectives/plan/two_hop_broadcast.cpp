@@ -1,6 +1,7 @@
 // Two-hop broadcast: the root stages all shards in its window; their owners on the root's node send them down a chain
-// of nodes; every node spreads what its owners receive. Lanes and links are those of two_hop.hpp (gather links form the
-// chain).
+// of nodes; every node spreads what its owners receive. The last node closes the ring with an empty put, so that the
+// root too hears from another node and calls that do not match are noticed. Lanes and links are those of two_hop.hpp;
+// gather links form the chain.
 #include "collectives/plan/two_hop.hpp"
 
 namespace twohop::two_hop {
@@ -21,8 +22,9 @@ class Writer {
     if (depth_ == 0) hand_over();
     spread();
     for (int s : p_.owned) {
-      if (p_.nodes > 1) chain(s);
-      if (depth_ > 0) credit(s);
+      if (p_.nodes == 1) continue;
+      chain(s);
+      credit(s);
     }
     program_.lanes.resize(kFirstShardLane + 3 * p_.owned.size());
     return std::move(program_);
@@ -50,8 +52,8 @@ class Writer {
 
   void links(int s) {
     if (p_.nodes == 1) return;
-    if (!last_) add_link(program_.out, gather_tag(s), p_.owner(p_.next_node(), s));
-    if (depth_ > 0) add_link(program_.in, gather_tag(s), p_.owner(p_.prev_node(), s));
+    add_link(program_.out, gather_tag(s), p_.owner(p_.next_node(), s));
+    add_link(program_.in, gather_tag(s), p_.owner(p_.prev_node(), s));
   }
   int link(int s) const { return p_.ordinal(s); }  // links() added them in the order of the owned shards
 
@@ -97,13 +99,17 @@ class Writer {
       lane.arrive(link(s), puts(1));
       lane.signal();
     }
-    if (!last_) lane.put(chunk(s, 0), link(s), puts(0), std::move(srcs));
+    if (last_) srcs.clear();
+    lane.put(chunk(s, 0), link(s), puts(0), std::move(srcs));
   }
 
   void credit(int s) {
     LaneBuilder lane(program_, p_.credit_lane(s));
-    for (int rank : p_.peers()) lane.wait(rank, kSpread, spread_done(0, s, p_.k - 1));
-    if (!last_) lane.sent(link(s), puts(1));
+    if (depth_ == 0)
+      lane.arrive(link(s), puts(1));
+    else
+      for (int rank : p_.peers()) lane.wait(rank, kSpread, spread_done(0, s, p_.k - 1));
+    if (depth_ > 0 && !last_) lane.sent(link(s), puts(1));
     lane.release(link(s), puts(0));
   }
 

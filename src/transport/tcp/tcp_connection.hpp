@@ -97,6 +97,7 @@ class Connection {
   Error violation(const std::string& what) const;
   Error lost(int sys_errno, const char* doing) const;
   Error closed_early() const;
+  Error left_early() const;
 
   Fd fd_;
   int peer_;

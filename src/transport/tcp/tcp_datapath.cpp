@@ -59,7 +59,7 @@ void TcpEndpoint::release(size_t in_link) {
 }
 
 Error TcpEndpoint::die(Error e) {
-  log(LogLevel::kError, "{}", e.message);
+  log_debug("{}", e.message);  // the communicator decides whether this is the cause
   dead_ = std::move(e);
   return *dead_;
 }

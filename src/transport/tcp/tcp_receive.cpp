@@ -73,9 +73,20 @@ Error Connection::lost(int sys_errno, const char* doing) const {
 
 Error Connection::closed_early() const {
   Error e = make_error(twohopRemoteError,
-                       "{} closed its connection while this rank still needs it: it ended, was killed, or destroyed "
-                       "its communicator before all calls were done; look at that rank's log",
+                       "{} closed its connection while this rank still needs it: it ended or was killed; look at that "
+                       "rank's log",
                        name());
+  e.scope = Scope::kPeer;
+  e.rank = peer_;
+  return e;
+}
+
+Error Connection::left_early() const {
+  Error e = make_error(
+      twohopInvalidUsage,
+      "{} closed its connection in good order, so it has destroyed its communicator, while this rank is in a "
+      "call that needs it. All ranks must make the same calls before they destroy",
+      name());
   e.scope = Scope::kPeer;
   e.rank = peer_;
   return e;
@@ -125,9 +136,11 @@ void Connection::finish_put() {
 Result<bool> Connection::accept_goodbye(const FrameHeader& h) {
   if (h.tag != 0 || h.count != 0) return violation(fmt::format("goodbye with tag {}, count {}", h.tag, h.count));
   for (const OutLink* link : out_)
-    if (link->consumed != link->posted) return closed_early();
+    if (link->consumed != link->posted) return left_early();
   peer_left_ = true;
-  return false;
+  for (OutLink* link : out_) link->peer_left = true;
+  for (InLink* link : in_) link->peer_left = true;
+  return true;
 }
 
 Result<bool> Connection::unknown_kind(const FrameHeader& h) const {

@@ -96,7 +96,7 @@ void Connection::compose() {
 }
 
 Result<bool> Connection::send() {
-  if (peer_left_) return closed_early();
+  if (peer_left_) return left_early();
   bool changed = false;
   for (size_t turn_bytes = 0; turn_bytes < kBytesPerTurn;) {
     if (batch_.empty()) compose();

@@ -248,7 +248,7 @@ TEST(TcpEndpoint, ARankThatLeftEarlyIsNoErrorUntilItIsNeeded) {
     e.put(0, {}, {});
     auto r2 = e.flush();
     ASSERT_FALSE(r2);
-    EXPECT_EQ(r2.error().code, twohopRemoteError);
+    EXPECT_EQ(r2.error().code, twohopInvalidUsage);
     EXPECT_EQ(r2.error().rank, 0);
     EXPECT_THAT(r2.error().message, HasSubstr("closed its connection"));
     auto again = e.poll();  // dead for good, with the same cause
