@@ -23,7 +23,7 @@ struct Options {
   std::string socket_ifname;        // TWOHOP_SOCKET_IFNAME
   int64_t timeout_s = 600;          // TWOHOP_TIMEOUT_S
   int64_t init_timeout_s = 120;     // TWOHOP_INIT_TIMEOUT_S
-  int64_t spin = 200;               // TWOHOP_SPIN: polls before yielding
+  int64_t spin = 16;                // TWOHOP_SPIN: polls before yielding
   int64_t yields = 100;             // TWOHOP_YIELDS: yields before sleeping
   std::string reduce_isa = "auto";  // TWOHOP_REDUCE_ISA: auto, scalar, avx2, avx512
   int64_t port = 0;                 // TWOHOP_PORT: 0: MASTER_PORT + 1

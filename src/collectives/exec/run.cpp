@@ -14,6 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kSleepSliceMs = 100;
+constexpr unsigned kSweepsPerLook = 4096;
 
 /// Progresses a set of communicators of one thread until their calls are done.
 class Runner {
@@ -24,8 +25,9 @@ class Runner {
     size_t left = 0;
     for (Work& w : work_) left += w.next < w.calls.size();
     int idle = 0;
-    while (left > 0) {
+    for (unsigned sweep = 1; left > 0; ++sweep) {
       bool some = false;
+      if (sweep % kSweepsPerLook == 0) check_deadlines();  // one rank may stand still while another one moves
       for (Work& w : work_)
         if (w.next < w.calls.size() && advance(w, &some)) --left;
       if (some) {
@@ -51,7 +53,9 @@ class Runner {
       *some = true;
       return true;
     }
-    *some |= *progress != Communicator::Progress::kNothing;
+    const bool moved = *progress != Communicator::Progress::kNothing;
+    w.moved |= moved;
+    *some |= moved;
     return *progress == Communicator::Progress::kDone && ++w.next == w.calls.size();
   }
   Result<Communicator::Progress> step(Work& w) {
@@ -63,7 +67,6 @@ class Runner {
   void wait(int idle) {
     const Communicator& first = *work_.front().comm;
     const int spins = work_.size() > 1 ? 1 : first.spin_polls();
-    if (idle == 0) idle_since_ = Clock::now();
     if (idle < spins) return;
     if (idle < spins + first.yields_before_sleep()) {
       count(&Communicator::count_yield);
@@ -93,18 +96,23 @@ class Runner {
       if (w.next < w.calls.size()) (w.comm->*counter)();
   }
   void check_deadlines() {
-    const std::chrono::duration<double> waited = Clock::now() - idle_since_;
+    const auto now = Clock::now();
     for (Work& w : work_) {
-      if (w.next >= w.calls.size() || !w.comm->running()) continue;
-      if (waited.count() >= w.comm->timeout_s()) {
-        Error e = make_error(twohopTimeout, "rank {}: no progress for {:.0f} s (TWOHOP_TIMEOUT_S): {}", w.comm->rank(),
-                             waited.count(), w.comm->where_it_waits());
-        e.scope = Scope::kCommunicator;
-        w.comm->fail(e);
-      } else if (waited.count() >= kHangReportS && !reported_) {
-        reported_ = true;
-        log_warn("rank {}: no progress for {:.0f} s: {}", w.comm->rank(), waited.count(), w.comm->where_it_waits());
-      }
+      if (w.moved) w.still_since = now;
+      w.moved = false;
+      if (w.next < w.calls.size() && w.comm->running())
+        check_deadline(w, std::chrono::duration<double>(now - w.still_since).count());
+    }
+  }
+  void check_deadline(const Work& w, double still_s) {
+    if (still_s >= w.comm->timeout_s()) {
+      Error e = make_error(twohopTimeout, "rank {}: no progress for {:.0f} s (TWOHOP_TIMEOUT_S): {}", w.comm->rank(),
+                           still_s, w.comm->where_it_waits());
+      e.scope = Scope::kCommunicator;
+      w.comm->fail(e);
+    } else if (still_s >= kHangReportS && !reported_) {
+      reported_ = true;
+      log_warn("rank {}: no progress for {:.0f} s: {}", w.comm->rank(), still_s, w.comm->where_it_waits());
     }
   }
 
@@ -112,7 +120,6 @@ class Runner {
 
   std::span<Work> work_;
   std::optional<Error> error_;
-  Clock::time_point idle_since_;
   bool armed_ = false, reported_ = false;
   static thread_local std::vector<pollfd> fds_;
 };

@@ -1,6 +1,7 @@
 // Runs calls to completion: the only place that waits. Spins briefly, yields, then sleeps in poll.
 #pragma once
 
+#include <chrono>
 #include <span>
 
 #include "collectives/exec/communicator.hpp"
@@ -11,7 +12,11 @@ namespace twohop {
 struct Work {
   Communicator* comm = nullptr;
   std::span<const Call> calls;
-  size_t next = 0;  // run_all's own
+
+  // run_all's own.
+  size_t next = 0;
+  bool moved = true;  // since the deadline was last looked at
+  std::chrono::steady_clock::time_point still_since{};
 };
 
 /// Runs all calls of all communicators together (one thread may hold several ranks) and returns the first error. A
