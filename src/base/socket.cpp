@@ -133,6 +133,8 @@ Result<Fd> connect_to(const SocketAddress& address, Deadline deadline) {
   for (milliseconds pause = kRetryMin;; pause = std::min(2 * pause, kRetryMax)) {
     Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd) return system_error(errno, "cannot open a socket to connect to {}", address.to_string());
+    // The port that the kernel picks for this end may be the one on which somebody here is about to listen.
+    set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
     const int err = try_connect(fd.get(), address, deadline);
     if (err == 0) {
       tune_socket(fd.get());

@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "base/log.hpp"
 #include "bootstrap/rendezvous.hpp"
@@ -44,10 +46,21 @@ SocketAddress any_address_like(const SocketAddress& a) {
   return any ? *any : a;
 }
 
+/// The port may be taken for a moment by a connection of somebody's that the kernel gave this very number.
+Result<Fd> listen_when_free(const SocketAddress& address) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  for (;;) {
+    auto listener = listen_on(address);
+    if (listener || listener.error().sys_errno != EADDRINUSE || std::chrono::steady_clock::now() > deadline)
+      return listener;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
 Result<Fd> open_root_listener(const LauncherEnv& launcher, const SocketAddress& root, const Options& options) {
   const bool any_allowed = !options.job_secret.empty();
   if (any_allowed && only_looks_like_loopback(launcher.master_addr, root)) return listen_on(any_address_like(root));
-  auto listener = listen_on(root);
+  auto listener = listen_when_free(root);
   if (!listener && any_allowed && listener.error().sys_errno == EADDRNOTAVAIL)  // behind address translation
     listener = listen_on(any_address_like(root));
   if (!listener && listener.error().sys_errno == EADDRINUSE)

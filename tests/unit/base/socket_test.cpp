@@ -141,6 +141,15 @@ TEST(Socket, ListeningTwiceOnAPortNamesTheAddress) {
   EXPECT_THAT(listen_on(address).error().message, HasSubstr(address.to_string()));
 }
 
+TEST(Socket, APortThatAConnectionOfOursWasGivenCanBeListenedOn) {
+  auto listener = listen_on(*resolve("127.0.0.1", 0));
+  ASSERT_TRUE(listener) << listener.error().message;
+  auto client = connect_to(*local_address(listener->get()), in(seconds(5)));
+  ASSERT_TRUE(client) << client.error().message;
+  auto second = listen_on(*local_address(client->get()));
+  EXPECT_TRUE(second) << second.error().message;
+}
+
 TEST(Socket, IsTunedForSmallMessagesAndLostHosts) {
   Pair p = connected_pair();
   int nodelay = 0, keepalive = 0, user_timeout = -1;
