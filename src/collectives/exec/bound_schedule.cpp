@@ -114,7 +114,7 @@ LinkTable links_of(const Cluster& cluster, int rank, int channels) {
   std::vector<LinkEnd> out, in;
   for (const Algorithm& a : algorithms())
     for (Collective c : kCollectives) {
-      if (!a.supports(c)) continue;
+      if (!a.supports(cluster, c)) continue;
       const Program p = a.program({&cluster, c, 0, {}}, rank);
       add_missing(out, p.out);
       add_missing(in, p.in);

@@ -10,6 +10,7 @@ namespace {
 
 /// How long a healthy communicator waits, when it is destroyed, for peers to take what it has sent.
 constexpr std::chrono::seconds kDrainTime{5};
+constexpr uint64_t kOneShotBytes = 64 << 10;
 /// How long a connection that broke may wait for its reason.
 constexpr std::chrono::milliseconds kGraceTime{500};
 
@@ -26,9 +27,13 @@ Communicator::~Communicator() {
   node_->wake_sleepers();
 }
 
+/// auto: the one-shot scheme while what each rank then reads, n times the buffer, is little.
 const Algorithm& Communicator::algorithm_for(const Call& call) const {
-  const Algorithm* named = find_algorithm(config_.algo);
-  return named && named->supports(call.collective) ? *named : *find_algorithm("two-hop");
+  const bool small = call.count * type_size(call.type) * static_cast<uint64_t>(nranks()) <= kOneShotBytes;
+  const Algorithm* wanted = find_algorithm(config_.algo != "auto" ? std::string_view(config_.algo)
+                                           : small                ? "one-shot"
+                                                                  : "two-hop");
+  return wanted->supports(cluster_, call.collective) ? *wanted : *find_algorithm("two-hop");
 }
 
 Result<> Communicator::start(const Call& call) {

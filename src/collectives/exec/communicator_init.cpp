@@ -278,7 +278,7 @@ void CommunicatorInit::start_watching() {
 Result<std::unique_ptr<Communicator>> Communicator::init(const twohopUniqueId& id, int nranks, int rank,
                                                          const CommConfig& config, const Options& options) {
   if (config.algo != "auto" && !find_algorithm(config.algo))
-    return make_error(twohopInvalidArgument, "algorithm \"{}\" is not known: auto, two-hop, flat, flat-naive",
+    return make_error(twohopInvalidArgument, "algorithm \"{}\" is not known: auto, two-hop, one-shot, flat, flat-naive",
                       config.algo);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(options.init_timeout_s);
   return CommunicatorInit(config, options, deadline).run(id, nranks, rank);

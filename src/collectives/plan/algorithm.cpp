@@ -8,6 +8,9 @@ namespace twohop {
 namespace two_hop {
 extern const Algorithm kAlgorithm;
 }
+namespace one_shot {
+extern const Algorithm kAlgorithm;
+}
 namespace flat {
 extern const Algorithm kAlgorithm;
 }
@@ -16,7 +19,7 @@ extern const Algorithm kAlgorithm;
 }
 
 std::span<const Algorithm> algorithms() {
-  static const std::array table{two_hop::kAlgorithm, flat::kAlgorithm, flat_naive::kAlgorithm};
+  static const std::array table{two_hop::kAlgorithm, one_shot::kAlgorithm, flat::kAlgorithm, flat_naive::kAlgorithm};
   return table;
 }
 

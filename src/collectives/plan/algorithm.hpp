@@ -27,7 +27,7 @@ struct Request {
 
 struct Algorithm {
   std::string_view name;
-  bool (*supports)(Collective);
+  bool (*supports)(const Cluster&, Collective);
   Frame (*frame)(const Request&);
   /// The program of one rank. Work and memory grow with this rank's own steps only.
   Program (*program)(const Request&, int rank);

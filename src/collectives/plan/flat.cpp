@@ -11,7 +11,7 @@ std::vector<int> order(const Cluster& c) {
 }
 constexpr int kFirstTag = 0x4000;
 
-bool supports(Collective c) {
+bool supports(const Cluster&, Collective c) {
   return c == Collective::kAllReduce;
 }
 Program program(const Request& r, int rank) {

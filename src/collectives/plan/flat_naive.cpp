@@ -14,7 +14,7 @@ std::vector<int> order(const Cluster& c) {
 }
 constexpr int kFirstTag = 0x5000;
 
-bool supports(Collective c) {
+bool supports(const Cluster&, Collective c) {
   return c == Collective::kAllReduce;
 }
 Program program(const Request& r, int rank) {

@@ -247,7 +247,7 @@ class Writer {
   Program program_;
 };
 
-bool supports(Collective) {
+bool supports(const Cluster&, Collective) {
   return true;
 }
 

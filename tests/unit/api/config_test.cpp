@@ -74,7 +74,7 @@ TEST(Config, RefusesBadFieldsByName) {
 }
 
 TEST(Config, AcceptsEveryAlgorithmOfTheTable) {
-  for (const char* name : {"auto", "two-hop", "flat", "flat-naive"}) {
+  for (const char* name : {"auto", "two-hop", "one-shot", "flat", "flat-naive"}) {
     twohopConfig_t config = initial();
     config.algo = name;
     EXPECT_TRUE(resolve_config(&config, Options{})) << name;

@@ -59,7 +59,7 @@ struct Shape {
 };
 
 TEST(Communicator, SumsOnEveryShapeWithEveryAlgorithm) {
-  for (const char* algo : {"two-hop", "flat", "flat-naive"})
+  for (const char* algo : {"two-hop", "one-shot", "flat", "flat-naive"})
     for (Shape s : {Shape{1, 1}, {2, 2}, {2, 1}, {3, 3}, {4, 2}, {3, 2}, {5, 2}, {6, 2}, {7, 3}, {8, 4}})
       with_ranks(s.nranks, s.ranks_per_node, algo, [&](Communicator& comm) {
         for (size_t count : {size_t{0}, size_t{1}, size_t(s.nranks - 1), size_t(s.nranks), size_t{13}, size_t{1009},

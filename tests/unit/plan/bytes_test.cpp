@@ -28,7 +28,7 @@ TEST(BytesOut, EqualTheFormulaOnAnyCluster) {
   RandomShape random(seed);
   for (int n = 0; n < test_shapes(300); ++n) {
     const Cluster c = random.cluster(6, 4);
-    const CheckedCall call = random.call(c.nranks(), random.depths(), 2);
+    const CheckedCall call = random.call(c, random.depths(), 2);
     EXPECT_NEAR(put_out_of_busiest_node(c, call), call.algorithm->bytes_out_per_byte(c, call.collective), 1e-9)
         << "TWOHOP_TEST_SEED=" << seed << ": " << describe(c, {call});
   }
@@ -40,7 +40,7 @@ TEST(BytesOut, EqualTheFormulaForEveryCollectiveOnEvenClusters) {
       const Cluster c = cluster_of(std::vector<int>(nodes, group));
       for (Collective collective : kCollectives)
         for (const Algorithm& a : algorithms()) {
-          if (!a.supports(collective)) continue;
+          if (!a.supports(c, collective)) continue;
           const CheckedCall call{&a, collective, nodes * group / 2, {2, 3, 3}, 1};
           EXPECT_NEAR(put_out_of_busiest_node(c, call), a.bytes_out_per_byte(c, collective), 1e-9)
               << describe(c, {call});

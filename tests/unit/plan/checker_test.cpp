@@ -13,11 +13,11 @@ namespace {
 TEST(Checker, ProvesEveryAlgorithmOnSmallEvenClusters) {
   for (const Algorithm& a : algorithms())
     for (Collective c : kCollectives) {
-      if (!a.supports(c)) continue;
       for (int nodes = 1; nodes <= 4; ++nodes)
         for (int group = 1; group <= 3; ++group)
           for (bool in_place : {false, true}) {
             const Cluster cluster = cluster_of(std::vector<int>(nodes, group));
+            if (!a.supports(cluster, c)) continue;
             const std::vector<CheckedCall> calls{{&a, c, nodes * group - 1, {}, 3, in_place}};
             const CheckReport r = check(cluster, calls);
             ASSERT_FALSE(r.fault) << describe(cluster, calls) << ": " << text(r);
@@ -30,7 +30,7 @@ TEST(Checker, ProvesRandomShapesUnevenOnesIncluded) {
   RandomShape random(seed);
   for (int n = 0; n < test_shapes(2000); ++n) {
     const Cluster cluster = random.cluster(9, 8);
-    const std::vector<CheckedCall> calls{random.call(cluster.nranks(), random.depths(), cluster.nranks() > 24 ? 2 : 4)};
+    const std::vector<CheckedCall> calls{random.call(cluster, random.depths(), cluster.nranks() > 24 ? 2 : 4)};
     const CheckReport r = check(cluster, calls);
     ASSERT_FALSE(r.fault) << "TWOHOP_TEST_SEED=" << seed << " shape " << n << ": " << describe(cluster, calls) << ": "
                           << text(r);
@@ -43,7 +43,7 @@ TEST(Checker, ProvesSequencesOfCallsThatShareWindowsAndLinks) {
   for (int n = 0; n < test_shapes(1000); ++n) {
     const Cluster cluster = random.cluster(4, 4);
     std::vector<CheckedCall> calls;
-    for (int i = random.pick(2, 5); i > 0; --i) calls.push_back(random.call(cluster.nranks(), random.depths(), 3));
+    for (int i = random.pick(2, 5); i > 0; --i) calls.push_back(random.call(cluster, random.depths(), 3));
     const CheckReport r = check(cluster, calls);
     ASSERT_FALSE(r.fault) << "TWOHOP_TEST_SEED=" << seed << " shape " << n << ": " << describe(cluster, calls) << ": "
                           << text(r);
@@ -58,7 +58,7 @@ TEST(Checker, FindsThatRoundsRepeatSoThatAProofCoversAnyNumber) {
   options.digest_rounds = true;
   for (int n = 0; n < test_shapes(300); ++n) {
     const Cluster cluster = random.cluster(5, 4);
-    std::vector<CheckedCall> calls{random.call(cluster.nranks(), random.depths(), 1)};
+    std::vector<CheckedCall> calls{random.call(cluster, random.depths(), 1)};
     calls[0].rounds = 4 * lookback_rounds(calls[0].depths);
     const CheckReport r = check(cluster, calls, options);
     ASSERT_TRUE(!r.fault && rounds_repeat(r.round_digests, calls[0].depths))

@@ -40,7 +40,7 @@ TEST(Cluster, MayDealRanksRoundRobinOverNodes) {
     const Cluster cluster = make_cluster(key);
     for (const Algorithm& a : algorithms())
       for (Collective c : kCollectives) {
-        if (!a.supports(c)) continue;
+        if (!a.supports(cluster, c)) continue;
         const std::vector<CheckedCall> calls{{&a, c, cluster.nranks() - 1, {2, 2, 2}, 3}};
         const CheckReport r = check(cluster, calls);
         EXPECT_FALSE(r.fault) << describe(cluster, calls) << ": " << text(r);

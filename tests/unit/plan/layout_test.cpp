@@ -85,7 +85,7 @@ void expect_within_limits(const Case& c, const Layout& layout) {
 Case random_case(RandomShape& random, uint64_t bytes) {
   Case c;
   c.cluster = random.cluster(5, 4);
-  c.call = random.call(c.cluster.nranks(), random.depths(), 1);
+  c.call = random.call(c.cluster, random.depths(), 1);
   c.bytes = bytes;
   const Frame f = c.frame();
   const uint64_t least = kChunkAlign;

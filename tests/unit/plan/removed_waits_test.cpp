@@ -61,10 +61,11 @@ void remove_each(const Cluster& cluster, const CheckedCall& call, Tally& tally) 
 
 Tally remove_each(std::string_view algorithm, int k) {
   Tally tally;
-  for (const std::vector<int>& sizes : {std::vector{2, 2}, {2, 2, 2}, {1, 3, 2}})
+  for (const std::vector<int>& sizes : {std::vector{2, 2}, {2, 2, 2}, {1, 3, 2}, {4}})
     for (Collective c : kCollectives) {
       const Algorithm* a = find_algorithm(algorithm);
-      if (a->supports(c)) remove_each(cluster_of(sizes), {a, c, 1, {k, 2, 2}, kRounds}, tally);
+      const Cluster cluster = cluster_of(sizes);
+      if (a->supports(cluster, c)) remove_each(cluster, {a, c, 1, {k, 2, 2}, kRounds}, tally);
     }
   std::printf("%s, %d chunks a put: %d removals caught, %d idle, %d unneeded\n", std::string(algorithm).c_str(), k,
               tally.caught, tally.idle, tally.unneeded);
@@ -74,6 +75,12 @@ Tally remove_each(std::string_view algorithm, int k) {
 TEST(RemovedWaits, AreAllCaughtInTwoHop) {
   const Tally t = remove_each("two-hop", 1);
   EXPECT_GT(t.caught, 1000);
+  EXPECT_EQ(t.idle + t.unneeded, 0) << t.redundant;
+}
+
+TEST(RemovedWaits, AreAllCaughtInOneShot) {
+  const Tally t = remove_each("one-shot", 1);
+  EXPECT_EQ(t.caught, 28);  // every one: 3 for the slot and 4 for the sources, on 4 ranks
   EXPECT_EQ(t.idle + t.unneeded, 0) << t.redundant;
 }
 

@@ -48,13 +48,13 @@ Cluster RandomShape::cluster(int max_nodes, int max_group) {
   return make_cluster(key);
 }
 
-CheckedCall RandomShape::call(int nranks, Depths depths, int max_rounds) {
+CheckedCall RandomShape::call(const Cluster& cluster, Depths depths, int max_rounds) {
   CheckedCall c;
   do {
     c.algorithm = &algorithms()[pick(0, static_cast<int>(algorithms().size()) - 1)];
     c.collective = kCollectives[pick(0, 3)];
-  } while (!c.algorithm->supports(c.collective));
-  if (c.collective == Collective::kBroadcast) c.root = pick(0, nranks - 1);
+  } while (!c.algorithm->supports(cluster, c.collective));
+  if (c.collective == Collective::kBroadcast) c.root = pick(0, cluster.nranks() - 1);
   c.depths = depths;
   c.rounds = pick(1, max_rounds);
   c.in_place = pick(0, 1) == 1;

@@ -24,7 +24,7 @@ class RandomShape {
   int pick(int from, int to) { return std::uniform_int_distribution<int>(from, to)(rng_); }
   /// Even or uneven; ranks in blocks, dealt round robin, or shuffled over the nodes.
   Cluster cluster(int max_nodes, int max_group);
-  CheckedCall call(int nranks, Depths depths, int max_rounds);
+  CheckedCall call(const Cluster& cluster, Depths depths, int max_rounds);
   Depths depths() { return {pick(1, 3), pick(2, 5), pick(2, 5)}; }
 
  private:
