@@ -110,8 +110,10 @@ void Pattern::build_floats() {
     unit_ = n;
     limit_ = std::floor(exact / n);
   }
-  bool exact_avg = (is_power_of_two(nranks_) && nranks_ <= 64) || (multiples && type_.significand_bits <= 11);
-  bool tolerant = op_ == Op::kAvg && !exact_avg;
+  bool tolerant = op_ == Op::kAvg && (!is_power_of_two(nranks_) || nranks_ > 64);
+  // Multiples of n, scaled and summed, round back to integers in the narrow types; only what float32 loses shows, where
+  // contributions cancel.
+  int bits = multiples && type_.significand_bits <= 11 ? 24 : type_.significand_bits;
   if (tolerant) reference_.resize(period_), tolerance_.resize(period_);
   for (size_t i = 0; i < period_; ++i) {
     double total = 0, magnitude = 0;
@@ -137,7 +139,7 @@ void Pattern::build_floats() {
     // Tolerance: n scalings and n - 1 additions, each rounding by at most half a unit in the last place of a partial
     // result, none of which exceeds the mean magnitude; below the normal range the unit is the smallest subnormal.
     // The factor n in 1/n is itself rounded once.
-    double unit_roundoff = std::ldexp(1.0, -type_.significand_bits);
+    double unit_roundoff = std::ldexp(1.0, -bits);
     reference_[i] = total;
     tolerance_[i] = 2 * n * unit_roundoff * magnitude / n + 2 * n * std::ldexp(1.0, type_.least_exponent - 1);
   }

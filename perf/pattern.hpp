@@ -16,7 +16,7 @@ namespace twohop::perf {
 ///
 /// Floating inputs are small integers (powers of two for prod), chosen so that every partial result in any order is
 /// exact in the type: those checks allow no difference. The one exception is avg over a number of ranks that is not
-/// a power of two, for types whose rounding shows it: see Tolerance in pattern.cpp.
+/// a power of two: see Tolerance in pattern.cpp.
 class Pattern {
  public:
   Pattern(const TypeInfo& type, Op op, int nranks, size_t max_count);  // elements below max_count exist

@@ -30,7 +30,7 @@ TEST(BytesOut, EqualTheFormulaOnAnyCluster) {
     const Cluster c = random.cluster(6, 4);
     const CheckedCall call = random.call(c, random.depths(), 2);
     EXPECT_NEAR(put_out_of_busiest_node(c, call), call.algorithm->bytes_out_per_byte(c, call.collective), 1e-9)
-        << "TWOHOP_TEST_SEED=" << seed << ": " << describe(c, {call});
+        << "TEST_SEED=" << seed << ": " << describe(c, {call});
   }
 }
 

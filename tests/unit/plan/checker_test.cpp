@@ -1,5 +1,5 @@
-// The proofs: every algorithm over a space of shapes, singly and in sequences of calls. TWOHOP_TEST_SHAPES in the
-// environment sets the number of random shapes (default below), TWOHOP_TEST_SEED the seed.
+// The proofs: every algorithm over a space of shapes, singly and in sequences of calls. TEST_SHAPES in the
+// environment sets the number of random shapes (default below), TEST_SEED the seed.
 #include "collectives/plan/checker.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(Checker, ProvesRandomShapesUnevenOnesIncluded) {
     const Cluster cluster = random.cluster(9, 8);
     const std::vector<CheckedCall> calls{random.call(cluster, random.depths(), cluster.nranks() > 24 ? 2 : 4)};
     const CheckReport r = check(cluster, calls);
-    ASSERT_FALSE(r.fault) << "TWOHOP_TEST_SEED=" << seed << " shape " << n << ": " << describe(cluster, calls) << ": "
+    ASSERT_FALSE(r.fault) << "TEST_SEED=" << seed << " shape " << n << ": " << describe(cluster, calls) << ": "
                           << text(r);
   }
 }
@@ -45,7 +45,7 @@ TEST(Checker, ProvesSequencesOfCallsThatShareWindowsAndLinks) {
     std::vector<CheckedCall> calls;
     for (int i = random.pick(2, 5); i > 0; --i) calls.push_back(random.call(cluster, random.depths(), 3));
     const CheckReport r = check(cluster, calls);
-    ASSERT_FALSE(r.fault) << "TWOHOP_TEST_SEED=" << seed << " shape " << n << ": " << describe(cluster, calls) << ": "
+    ASSERT_FALSE(r.fault) << "TEST_SEED=" << seed << " shape " << n << ": " << describe(cluster, calls) << ": "
                           << text(r);
   }
 }
@@ -62,7 +62,7 @@ TEST(Checker, FindsThatRoundsRepeatSoThatAProofCoversAnyNumber) {
     calls[0].rounds = 4 * lookback_rounds(calls[0].depths);
     const CheckReport r = check(cluster, calls, options);
     ASSERT_TRUE(!r.fault && rounds_repeat(r.round_digests, calls[0].depths))
-        << "TWOHOP_TEST_SEED=" << seed << " shape " << n << ": " << describe(cluster, calls) << ": " << text(r);
+        << "TEST_SEED=" << seed << " shape " << n << ": " << describe(cluster, calls) << ": " << text(r);
   }
 }
 

@@ -107,7 +107,7 @@ TEST(Layout, TilesInputAndOutputOfEveryRankExactlyOnce) {
   const uint64_t seed = test_seed();
   RandomShape random(seed);
   for (int n = 0; n < test_shapes(1500) && !testing::Test::HasFailure(); ++n) {
-    SCOPED_TRACE("TWOHOP_TEST_SEED=" + std::to_string(seed) + " case " + std::to_string(n));
+    SCOPED_TRACE("TEST_SEED=" + std::to_string(seed) + " case " + std::to_string(n));
     const Case c = random_case(random, small_size(random));
     const Layout layout(c.frame(), c.cluster, c.bytes, c.limits);
     expect_within_limits(c, layout);
@@ -143,7 +143,7 @@ TEST(Layout, TilesHugeBuffersWithoutOverflow) {
   const uint64_t seed = test_seed();
   RandomShape random(seed);
   for (int n = 0; n < 300; ++n) {
-    SCOPED_TRACE("TWOHOP_TEST_SEED=" + std::to_string(seed) + " case " + std::to_string(n));
+    SCOPED_TRACE("TEST_SEED=" + std::to_string(seed) + " case " + std::to_string(n));
     const Case c = random_case(random, (uint64_t{1} << 40) + random.pick(-1000, 1000));
     if (c.is(Collective::kReduceScatter) || c.is(Collective::kAllGather)) continue;
     const Frame f = c.frame();

@@ -62,11 +62,11 @@ CheckedCall RandomShape::call(const Cluster& cluster, Depths depths, int max_rou
 }
 
 uint64_t test_seed() {
-  const char* s = std::getenv("TWOHOP_TEST_SEED");
+  const char* s = std::getenv("TEST_SEED");
   return s ? std::strtoull(s, nullptr, 10) : std::random_device{}();
 }
 int test_shapes(int usual) {
-  const char* s = std::getenv("TWOHOP_TEST_SHAPES");
+  const char* s = std::getenv("TEST_SHAPES");
   return s ? std::atoi(s) : usual;
 }
 

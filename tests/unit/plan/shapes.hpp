@@ -32,9 +32,9 @@ class RandomShape {
   std::mt19937_64 rng_;
 };
 
-/// TWOHOP_TEST_SEED, or a random number.
+/// TEST_SEED, or a random number.
 uint64_t test_seed();
-/// TWOHOP_TEST_SHAPES, or the number that is usual for the test.
+/// TEST_SHAPES, or the number that is usual for the test.
 int test_shapes(int usual);
 
 }  // namespace twohop
