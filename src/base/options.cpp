@@ -34,7 +34,8 @@ const std::vector<Row>& table() {
   using enum Unit;
   static const std::vector<Row> rows = {
       {"TWOHOP_ALGO", &Options::algo, kChoice, 0, 0, "auto, two-hop, one-shot, flat, flat-naive",
-       "Scheme of the collectives, where it fits (else two-hop); `auto` is two-hop, and one-shot for little data on one node."},
+       "Scheme of the collectives, where it fits (else two-hop); `auto` is two-hop, and one-shot for little data on "
+       "one node."},
       {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 1, 16, "",
        "Channels: independent pipelines that share each call's data."},
       {"TWOHOP_BUFFSIZE", &Options::buff_bytes, kBytes, 4 * kKi, kGi, "",

@@ -49,8 +49,9 @@ TEST(Options, TakeSizesWithSuffixes) {
 
 TEST(Options, RefuseAValueByNameValueRangeAndDefault) {
   EXPECT_EQ(refusal("TWOHOP_NCHANNELS=99"), "TWOHOP_NCHANNELS=99: accepted are 1 to 16; unset it for the default (2)");
-  EXPECT_EQ(refusal("TWOHOP_ALGO=ring"),
-            "TWOHOP_ALGO=ring: accepted are auto, two-hop, one-shot, flat, flat-naive; unset it for the default (auto)");
+  EXPECT_EQ(
+      refusal("TWOHOP_ALGO=ring"),
+      "TWOHOP_ALGO=ring: accepted are auto, two-hop, one-shot, flat, flat-naive; unset it for the default (auto)");
   EXPECT_EQ(refusal("TWOHOP_CHUNK_BYTES=64"),
             "TWOHOP_CHUNK_BYTES=64: accepted are 128 to 64M bytes (suffixes K, M, G); unset it for the default (128K)");
 }
