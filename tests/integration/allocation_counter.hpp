@@ -1,4 +1,4 @@
-// How many times has this process asked for memory? Counted by standing in for malloc; see allocation_counter.cpp.
+// How many times has this thread asked for memory? Counted by standing in for malloc; see allocation_counter.cpp.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace twohop::test {
 
-/// Calls of malloc, calloc, realloc and aligned allocation so far, by any thread and library; empty in sanitizer
-/// builds, whose own malloc must not be replaced.
+/// Calls of malloc, calloc, realloc and aligned allocation so far by this thread, whoever makes them; empty in
+/// sanitizer builds, whose own malloc must not be replaced.
 std::optional<uint64_t> allocations();
 
 }  // namespace twohop::test
