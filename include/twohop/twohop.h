@@ -8,6 +8,8 @@
  *     twohopGetLastError may be called from any thread at any time before twohopCommDestroy.
  *   - Collectives are called by every rank of a communicator in the same order with the same arguments.
  *     Calls that do not match are reported as twohopInvalidUsage on all ranks; nothing is computed from them.
+ *   - A failure of one rank ends the communicator on all of them, an init that is still running included.
+ *   - Handles do not survive fork(): in the child they are refused, and so is a new init. exec is fine.
  *
  * Needs no MPI, CUDA or verbs header.
  */
@@ -125,7 +127,8 @@ TWOHOP_API twohopResult_t twohopCommInitRankConfig(twohopComm_t* comm, int nrank
 
 /* Joins as the launcher's variables say: RANK, WORLD_SIZE, MASTER_ADDR, and TWOHOP_PORT (default MASTER_PORT + 1,
  * since torchrun's own store holds MASTER_PORT). Rank 0 listens. The secret is TWOHOP_JOB_SECRET; without one only
- * loopback addresses are accepted. May be called again for further communicators, in the same order on all ranks. */
+ * loopback addresses are accepted, for the data as well, and any user of the machine could join. May be called again
+ * for further communicators, in the same order on all ranks. */
 TWOHOP_API twohopResult_t twohopCommInitEnv(twohopComm_t* comm, const twohopConfig_t* config);
 
 /* Rank, number of ranks, and the shape found: number of nodes, this rank's node, rank inside the node, ranks on it. */
@@ -137,7 +140,9 @@ typedef struct {
 TWOHOP_API twohopResult_t twohopCommShape(twohopComm_t comm, twohopShape_t* shape);
 
 /* Frees comm after its pending calls have completed; does not wait for other ranks to destroy theirs.
- * comm may be NULL. A communicator that has failed can be destroyed too. */
+ * comm may be NULL. A communicator that has failed can be destroyed too. A process that exits without destroying (by
+ * exit or a return from main) leaves its idle communicators in good order all the same; one that is killed, or ends by
+ * _exit, is a lost rank to the others. */
 TWOHOP_API twohopResult_t twohopCommDestroy(twohopComm_t comm);
 
 /* Makes every pending and later call of comm end with twohopAborted, on all ranks, and returns at once.
@@ -171,7 +176,13 @@ TWOHOP_API twohopResult_t twohopGroupEnd(void);
 
 /* Buffers are the caller's, aligned to the element; any count including 0. Send and receive buffers are either
  * exactly in place, as each function says, or disjoint; any other overlap is twohopInvalidArgument. Every rank
- * gets the same bits, and the same call on the same cluster gives the same bits again. */
+ * gets the same bits, and the same call on the same cluster gives the same bits again.
+ *
+ * Numbers. 8- and 16-bit floats are widened to float32, folded there and rounded to nearest even once per reduction
+ * step. 16-bit types overflow to infinity; 8-bit types saturate at their largest finite value, also from an infinite
+ * float8e5m2 input. max and min ignore NaN unless all contributions are NaN, and order -0 below +0; elsewhere NaN stays
+ * NaN, of one canonical pattern. Integers wrap. avg of floating types scales each contribution by 1/nranks (in float32;
+ * in float64 for float64) before its first rounding; avg of integers divides the wrapped sum once, toward zero. */
 
 /* recv[i] = op over all ranks of send[i], i < count. In place: send == recv. */
 TWOHOP_API twohopResult_t twohopAllReduce(const void* send, void* recv, size_t count, twohopDataType_t type,

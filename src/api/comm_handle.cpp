@@ -31,9 +31,10 @@ Result<twohopComm*> live(twohopComm_t comm) {
   if (!comm)
     return null_argument("comm", "a communicator (one that was made inside a group exists after twohopGroupEnd)");
   if (!LiveComms::of_process().contains(comm))
-    return make_error(twohopInvalidArgument,
-                      "comm={} is not a communicator: it was destroyed, or not made by twohopCommInit*",
-                      static_cast<const void*>(comm));
+    return make_error(
+        twohopInvalidArgument,
+        "comm={} is not a communicator: it was destroyed, inherited through fork(), or not made by twohopCommInit*",
+        static_cast<const void*>(comm));
   return comm;
 }
 

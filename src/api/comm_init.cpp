@@ -1,6 +1,7 @@
 // The functions that make communicators: unique id, init by rank, by configuration, by the launcher's variables.
 #include "api/comm_init.hpp"
 
+#include <cstdlib>
 #include <thread>
 
 #include "api/config.hpp"
@@ -17,6 +18,11 @@ namespace {
 Result<CommConfig> check_init(twohopComm_t* comm, const twohopConfig_t* config) {
   if (!comm) return null_argument("comm", "a place for the handle");
   *comm = nullptr;
+  if (LiveComms::of_process().forked())
+    return make_error(
+        twohopInvalidUsage,
+        "this process was made by fork() from one that had communicators: their threads are not here. Fork "
+        "before the first twohopCommInit*, or call exec");
   if (!options()) return options().error();
   return resolve_config(config, *options());
 }
@@ -74,7 +80,24 @@ Result<> join_catching(const JoinRequest& request) {
 
 }  // namespace
 
+namespace {
+
+/// A program may end without destroying: its communicators say goodbye, so that ranks that are still in the last calls
+/// finish them. One that is in a call of another thread is left as it is.
+void leave_at_exit() {
+  for (const auto& comm : LiveComms::of_process().all()) {
+    if (!comm->tickets.idle() || comm->communicator->failure()) continue;
+    try {
+      (void)!destroy(comm.get());
+    } catch (...) {  // nobody is left to tell
+    }
+  }
+}
+
+}  // namespace
+
 Result<> join(const JoinRequest& r) {
+  [[maybe_unused]] static const int registered = std::atexit(leave_at_exit);
   auto communicator = Communicator::init(r.id, r.nranks, r.rank, r.config, *options());
   if (!communicator) return communicator.error();
   *r.comm = LiveComms::of_process().add(std::make_shared<twohopComm>(std::move(*communicator)));

@@ -21,7 +21,7 @@ import unittest
 from job import Job, abstract_sockets, sockets_of
 
 # twohopResult_t
-INVALID_USAGE, REMOTE_ERROR, TIMEOUT, ABORTED = 5, 6, 8, 9
+INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR, TIMEOUT, ABORTED = 4, 5, 6, 8, 9
 OPTIONS = None
 # How long a job on a busy machine may take to form; failures have their own, tighter bounds.
 START_S = 60
@@ -77,6 +77,37 @@ class Launching(JobCase):
             self.assert_all_done(job)
             for rank in job.ranks:
                 self.assertEqual(rank.find("shape")[0]["nnodes"], 1, job.story())
+
+    def test_ranks_may_exit_without_destroying(self):
+        for per_node in ("0", "1", "2"):
+            for _ in range(4):
+                with Job(4, worker("leave"), {"TWOHOP_RANKS_PER_NODE": per_node}) as job:
+                    self.assert_all_done(job)
+                    self.assertEqual([r.find("result")[0]["wrong"] for r in job.ranks], [0] * 4, job.story())
+
+    def test_a_forked_child_cannot_disturb_its_parent(self):
+        for per_node in ("0", "1"):
+            with Job(2, worker("fork"), {"TWOHOP_RANKS_PER_NODE": per_node}) as job:
+                self.assert_all_done(job)
+                child = job.ranks[0].find("child")[0]
+                self.assertEqual([child[k] for k in ("used", "destroyed", "made")],
+                                 [INVALID_ARGUMENT, INVALID_ARGUMENT, INVALID_USAGE], job.story())
+                self.assertEqual([r.find("result")[0]["wrong"] for r in job.ranks], [0, 0], job.story())
+
+    def test_without_a_secret_nothing_listens_beyond_loopback(self):
+        with Job(2, worker("loop", "1000"), {"TWOHOP_RANKS_PER_NODE": "1", "TWOHOP_JOB_SECRET": ""}) as job:
+            job.until_event("running", START_S)
+            sockets = set()
+            for rank in job.ranks:
+                for fd in os.listdir(f"/proc/{rank.process.pid}/fd"):
+                    try:
+                        sockets.add(os.readlink(f"/proc/{rank.process.pid}/fd/{fd}"))
+                    except FileNotFoundError:
+                        pass
+            for line in open("/proc/net/tcp").readlines()[1:]:
+                field = line.split()
+                if f"socket:[{field[9]}]" in sockets:
+                    self.assertEqual(field[1][6:8], "7F", f"local address {field[1]}: {job.story()}")
 
     def test_names_the_rank_that_is_missing(self):
         job = Job(3, worker("shape"), {"TWOHOP_INIT_TIMEOUT_S": "3"})

@@ -4,6 +4,7 @@
 //   rank_worker SCENARIO [ARGUMENT]     scenarios: the table at the end
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -106,6 +107,35 @@ void mismatch(twohopComm_t comm, const std::string& what) {
   if (ended(result, comm)) tell("result", {{"out", out[0]}});
 }
 
+/// Ends the process right after its last call, without destroying; `status` is its exit code.
+void leave(twohopComm_t comm, const std::string&) {
+  Work work(100000);
+  for (int i = 0; i < 20; ++i)
+    if (!ended(work.reduce(comm), comm)) return;
+  tell("result", {{"wrong", work.wrong()}});
+  std::exit(0);
+}
+
+/// Rank 0 forks a child that uses and destroys what it inherited, then ends; then all ranks go on.
+void fork_child(twohopComm_t comm, const std::string&) {
+  Work work(1000);
+  if (!ended(work.reduce(comm), comm)) return;
+  if (rank == 0) {
+    if (const pid_t child = fork(); child == 0) {
+      const twohopResult_t used = work.reduce(comm), destroyed = twohopCommDestroy(comm);
+      twohopComm_t another = nullptr;
+      const twohopResult_t made = twohopCommInitEnv(&another, nullptr);
+      tell("child", {{"used", used}, {"destroyed", destroyed}, {"made", made}});
+      std::exit(0);  // with everything that runs at exit
+    } else {
+      waitpid(child, nullptr, 0);
+    }
+  }
+  for (int i = 0; i < 10; ++i)
+    if (!ended(work.reduce(comm), comm)) return;
+  tell("result", {{"wrong", work.wrong()}});
+}
+
 double cpu_seconds() {
   rusage u{};
   getrusage(RUSAGE_SELF, &u);
@@ -160,8 +190,9 @@ void abort_from_thread(twohopComm_t comm, const std::string& count) {
 
 int run(const std::string& scenario, const std::string& argument) {
   const std::map<std::string, std::function<void(twohopComm_t, const std::string&)>> scenarios{
-      {"shape", shape}, {"loop", loop},     {"between-calls", between_calls}, {"mismatch", mismatch},
-      {"late", late},   {"steady", steady}, {"abort", abort_from_thread}};
+      {"shape", shape},    {"loop", loop},     {"between-calls", between_calls}, {"mismatch", mismatch},
+      {"late", late},      {"steady", steady}, {"abort", abort_from_thread},     {"leave", leave},
+      {"fork", fork_child}};
   auto found = scenarios.find(scenario);
   if (found == scenarios.end()) {
     fmt::print(stderr, "rank_worker: no scenario '{}'\n", scenario);

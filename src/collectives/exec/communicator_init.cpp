@@ -10,6 +10,7 @@
 
 #include "base/log.hpp"
 #include "bootstrap/local_exchange.hpp"
+#include "bootstrap/unique_id.hpp"
 #include "collectives/exec/execution.hpp"
 
 namespace twohop {
@@ -35,6 +36,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId
   comm_->control_ = std::move(*control);
   rank_ = rank;
   nranks_ = nranks;
+  if (auto content = decode(id); content) meets_on_loopback_ = content->root.is_loopback();
   for (auto step : {&CommunicatorInit::introduce, &CommunicatorInit::group_into_nodes, &CommunicatorInit::connect})
     if (auto done = (this->*step)(); !done) return done.error();
   start_watching();
@@ -71,11 +73,18 @@ Json CommunicatorInit::settings() const {
           {"TWOHOP_CHUNK_BYTES", options_.chunk_bytes}, {"TWOHOP_RANKS_PER_NODE", config_.ranks_per_node}};
 }
 
+/// Ranks that meet on a loopback address without a secret of the user's stay on it for their data too: what proves
+/// membership is then no secret, and must not be asked for where others can connect.
+std::string CommunicatorInit::data_interface() const {
+  const bool only_here = meets_on_loopback_ && options_.job_secret.empty() && options_.socket_ifname.empty();
+  return only_here ? "=lo" : options_.socket_ifname;
+}
+
 Result<Json> CommunicatorInit::own_introduction() {
   auto exchange = LocalExchange::create();
   if (!exchange) return exchange.error();
   exchange_.emplace(std::move(*exchange));
-  auto endpoint = make_tcp_endpoint(rank_, options_.socket_ifname, comm_->control_->secret());
+  auto endpoint = make_tcp_endpoint(rank_, data_interface(), comm_->control_->secret());
   if (!endpoint) return endpoint.error();
   comm_->endpoint_ = std::move(*endpoint);
   auto isa = choose_isa(options_.reduce_isa);
@@ -86,6 +95,7 @@ Result<Json> CommunicatorInit::own_introduction() {
   std::transform(address.begin(), address.end(), address_bytes.begin(),
                  [](std::byte b) { return std::to_integer<uint8_t>(b); });
   return Json{{"host", host_identity(options_.host_id)},
+              {"machine", host_identity("")},
               {"exchange", exchange_->name()},
               {"address", address_bytes},
               {"settings", settings()}};
@@ -99,6 +109,7 @@ Result<> CommunicatorInit::introduce() {
       const Json& theirs = all->at(r);
       if (auto same = compare_settings(r, all->at(0)["settings"], theirs["settings"]); !same) return same;
       hosts_.push_back(theirs["host"].get<std::string>());
+      ranks_here_ += theirs["machine"] == all->at(rank_)["machine"];
       exchanges_.push_back(theirs["exchange"].get<std::string>());
       const auto bytes = theirs["address"].get<std::vector<uint8_t>>();
       const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
@@ -266,7 +277,7 @@ Result<> CommunicatorInit::connect_links() {
 void CommunicatorInit::start_watching() {
   const int local = comm_->node_->size();
   const unsigned cores = std::thread::hardware_concurrency();
-  comm_->spin_polls_ = local <= static_cast<int>(cores) ? static_cast<int>(options_.spin) : 1;
+  comm_->spin_polls_ = ranks_here_ <= static_cast<int>(cores) ? static_cast<int>(options_.spin) : 1;
   Communicator* comm = comm_.get();
   comm->control_->watch([comm](const Error& e) { comm->record_failure(e); });
   const Cluster& c = comm->cluster_;

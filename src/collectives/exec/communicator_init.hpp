@@ -22,6 +22,7 @@ class CommunicatorInit {
 
   Result<std::vector<Json>> share(const Result<Json>& mine);
   Json settings() const;
+  std::string data_interface() const;
   Result<Json> own_introduction();
   Result<> introduce();
   Result<> compare_settings(int rank, const Json& first, const Json& theirs) const;
@@ -39,6 +40,8 @@ class CommunicatorInit {
   Deadline deadline_;
   std::unique_ptr<Communicator> comm_;
   int rank_ = 0, nranks_ = 0;
+  bool meets_on_loopback_ = false;
+  int ranks_here_ = 0;  // on this machine, whatever virtual nodes it is cut into
   std::optional<LocalExchange> exchange_;
   std::vector<std::string> hosts_, exchanges_;
   std::vector<Bytes> addresses_;
