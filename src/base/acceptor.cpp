@@ -25,6 +25,12 @@ constexpr std::chrono::milliseconds kAcceptPause{100};  // after the process ran
 constexpr size_t kMaxPending = 256;
 constexpr int kAcceptsPerRound = 16;
 
+Error another_secret() {
+  Error e = make_error(twohopInvalidUsage, "it holds another secret or another unique id");
+  e.sys_errno = EKEYREJECTED;
+  return e;
+}
+
 /// A connection on its way to prove itself.
 class Pending {
  public:
@@ -82,7 +88,7 @@ Result<bool> Pending::read_proof(const Secret& secret, Purpose purpose) {
   wire::Proof got;
   std::memcpy(got.data(), rest_.data(), got.size());
   if (!wire::same_proof(got, wire::prove(secret, wire::Role::kConnector, purpose, theirs_.nonce, mine_.nonce, hello)))
-    return make_error(twohopInvalidUsage, "it holds another secret or another unique id");
+    return another_secret();
   const auto proof = wire::prove(secret, wire::Role::kAcceptor, purpose, theirs_.nonce, mine_.nonce, hello);
   if (auto sent = reply(std::as_bytes(std::span(proof))); !sent) return sent.error();
   return true;
@@ -104,6 +110,7 @@ struct Acceptor::State {
   std::list<Pending> pending;  // oldest first
   Deadline accept_from{};      // no accept before: out of descriptors
   bool warned = false;
+  size_t unproved = 0;
 
   std::optional<Peer> serve(const std::vector<pollfd>& polled);
   Result<> accept_some();
@@ -134,6 +141,7 @@ std::optional<Acceptor::Peer> Acceptor::State::serve(const std::vector<pollfd>& 
     auto done = it->step(secret, purpose);
     if (!done) {
       log_debug("dropped a connection: {}", done.error().message);
+      if (done.error().sys_errno == EKEYREJECTED) unproved++;
       pending.erase(it);
     } else if (*done) {
       Peer peer = it->take();
@@ -181,6 +189,9 @@ Acceptor::Acceptor(Fd listener, const Secret& secret, Purpose purpose)
 Acceptor::~Acceptor() = default;
 int Acceptor::listener() const {
   return state_->listener.get();
+}
+size_t Acceptor::unproved() const {
+  return state_->unproved;
 }
 
 Result<Acceptor::Peer> Acceptor::next(Deadline deadline, int stop_fd) {

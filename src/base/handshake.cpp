@@ -69,8 +69,10 @@ Result<bool> Prover::State::answer_opening() {
 
 Result<bool> Prover::State::check_proof() {
   auto complete = wire::receive_some(fd, std::as_writable_bytes(std::span(proof)), received);
-  if (!complete && complete.error().code == twohopRemoteError)
+  if (!complete && complete.error().code == twohopRemoteError) {
     complete.error().message += ": it refused this process, which holds another secret or another unique id";
+    complete.error().sys_errno = EKEYREJECTED;
+  }
   if (!complete || !*complete) return complete;
   if (!wire::same_proof(proof, wire::prove(secret, wire::Role::kAcceptor, purpose, mine.nonce, theirs.nonce, hello)))
     return make_error(twohopInvalidUsage, "the peer does not hold this communicator's secret");

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -26,6 +27,11 @@ enum class Purpose : uint32_t { kRendezvous = 1, kControl = 2, kData = 3, kLocal
 Secret random_secret();
 /// A secret derived from a passphrase and a label (a hash, not a password KDF).
 Secret derive_secret(const std::string& passphrase, const std::string& label);
+
+/// Did the acceptor end the connection after it saw our proof? It then holds another secret.
+inline bool refused_proof(const Error& e) {
+  return e.code == twohopRemoteError && e.sys_errno == EKEYREJECTED;
+}
 
 /// Connecting end, for callers that serve many connections at once. Borrows the (non-blocking) fd.
 class Prover {
@@ -61,6 +67,8 @@ class Acceptor {
   /// readable.
   Result<Peer> next(Deadline deadline, int stop_fd = -1);
   int listener() const;
+  /// Connections so far that spoke the protocol to its end, but with another secret.
+  size_t unproved() const;
 
  private:
   struct State;

@@ -2,6 +2,7 @@
 #include "bootstrap/rendezvous.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 
 #include "bootstrap/rendezvous_messages.hpp"
@@ -34,6 +35,16 @@ Result<Fd> open_listener(const SocketAddress& root, const std::string& ifname, D
   return listen_on(*address);
 }
 
+/// What the user can do about a refused proof.
+std::string another_secret(bool by_environment) {
+  if (!by_environment)
+    return "the root refused this rank's proof: the unique id is not the one whose root listens there; pass all ranks "
+           "the same twohopUniqueId";
+  return "the root refused this rank's proof: TWOHOP_JOB_SECRET differs from rank 0's, or rank 0 is still at an "
+         "earlier "
+         "communicator; set the same secret on all ranks, and create communicators in the same order on each";
+}
+
 Error explain(Error e, const SocketAddress& root) {
   e.message = fmt::format("cannot join the communicator at {}: {}", root.to_string(), e.message);
   return e;
@@ -44,13 +55,15 @@ Error explain(Error e, const SocketAddress& root) {
 Result<Fd> connect_proved(const SocketAddress& address, const Secret& secret, Purpose purpose,
                           std::span<const std::byte> hello, int tries, Deadline deadline) {
   milliseconds pause{10};
+  std::optional<Error> refusal;  // says more than the failure to connect once the other end has given up
   for (int i = 1;; i++) {
     auto fd = connect_to(address, deadline);
-    if (!fd) return fd.error();
+    if (!fd) return refusal.value_or(fd.error());
     auto proved = handshake(fd->get(), secret, purpose, hello, deadline);
     if (proved) return fd;
+    if (refused_proof(proved.error())) refusal = proved.error();
     if (proved.error().code != twohopRemoteError || i == tries || Clock::now() + pause >= deadline)
-      return proved.error();
+      return refusal.value_or(proved.error());
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, milliseconds(500));
   }
@@ -67,7 +80,10 @@ Result<Introduction> introduce(const UniqueIdContent& id, int rank, int nranks, 
   const Bytes hello = encode(RankHello{rank, nranks, patience_ms(deadline), *mine, process_identity()});
   // On a shared port the root of the communicator before may still answer, and must refuse us.
   auto root = connect_proved(id.root, id.secret, Purpose::kRendezvous, hello, id.shared_port ? 0 : 5, deadline);
-  if (!root) return explain(root.error(), id.root);
+  if (!root) {
+    if (refused_proof(root.error())) root.error().message = another_secret(id.shared_port);
+    return explain(root.error(), id.root);
+  }
   auto answer = receive_answer(root->get(), deadline);
   if (!answer) {
     if (answer.error().code == twohopRemoteError)

@@ -32,7 +32,7 @@ Result<Introduction> introduce(const UniqueIdContent& id, int rank, int nranks, 
                                Deadline deadline);
 
 /// Connects and proves; tries again when the other end drops the connection, `tries` times at most (0: until the
-/// deadline).
+/// deadline). Once refused for its proof, that is the error, whatever ends the tries.
 Result<Fd> connect_proved(const SocketAddress& address, const Secret& secret, Purpose purpose,
                           std::span<const std::byte> hello, int tries, Deadline deadline);
 

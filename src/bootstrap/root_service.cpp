@@ -161,6 +161,9 @@ Error Rendezvous::missing_ranks() const {
                        "root's address; TWOHOP_INIT_TIMEOUT_S sets the time",
                        missing.size(), nranks_, missing.size() == 1 ? "rank" : "ranks", rank_list(missing));
   if (nranks_ == 0) e.message = "no rank joined in time";
+  if (const size_t k = acceptor_.unproved(); k > 0)
+    e.message += fmt::format(". {} {} did not prove the job's secret (another TWOHOP_JOB_SECRET?)", k,
+                             k == 1 ? "connection" : "connections");
   if (missing.size() == 1) e.rank = missing.front();
   return e;
 }

@@ -126,7 +126,7 @@ TEST(Rendezvous, RefusesAWrongSecretWithoutHarmToTheOthers) {
   stolen.secret = random_secret();
   auto refused = Control::join(encode(stolen), 0, 2, in(seconds(10)));
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("another secret"));
+  EXPECT_THAT(refused.error().message, HasSubstr("the root refused this rank's proof: the unique id is not"));
   EXPECT_EQ(join_all(*id, 2).size(), 2u);
 }
 
@@ -235,6 +235,49 @@ TEST(EnvironmentRendezvous, AnotherJobSecretDoesNotGetIn) {
       EXPECT_FALSE(Control::join(*stranger, 1, 2, in(milliseconds(500))));
     }
   });
+}
+
+TEST(EnvironmentRendezvous, NamesAWrongJobSecretToBothSides) {
+  const int port = free_port();
+  Options ours = loopback_options(2), theirs = loopback_options(2);
+  ours.job_secret = "aa";
+  theirs.job_secret = "bb";
+  run_ranks(2, [&](int r) {
+    auto id = make_env_unique_id(launcher(r, 2, port), r == 0 ? ours : theirs, 0);
+    ASSERT_TRUE(id) << id.error().message;
+    auto c = Control::join(*id, r, 2, in(seconds(2)));
+    ASSERT_FALSE(c);
+    EXPECT_THAT(c.error().message, HasSubstr("TWOHOP_JOB_SECRET"));
+    EXPECT_THAT(c.error().message, HasSubstr(r == 0 ? "1 of 2 ranks did not join" : "refused this rank's proof"));
+  });
+}
+
+TEST(Rendezvous, NamesTheRefusalThoughTheRootHasEndedSince) {
+  auto listener = listen_on(*resolve("127.0.0.1", 0));
+  const SocketAddress address = *local_address(listener->get());
+  std::thread root([&] {
+    Acceptor acceptor(std::move(*listener), random_secret(), Purpose::kRendezvous);
+    const Deadline limit = in(seconds(10));
+    while (acceptor.unproved() == 0 && std::chrono::steady_clock::now() < limit)
+      EXPECT_FALSE(acceptor.next(in(milliseconds(20))));
+  });
+  auto c = Control::join(encode(UniqueIdContent{address, random_secret(), true}), 1, 2, in(milliseconds(1500)));
+  root.join();
+  ASSERT_FALSE(c);
+  EXPECT_THAT(c.error().message, HasSubstr("TWOHOP_JOB_SECRET differs from rank 0's"));
+}
+
+TEST(Rendezvous, CountsOnlyConnectionsThatKnowTheProtocolAsWronglyProved) {
+  auto listener = listen_on(*resolve("127.0.0.1", 0));
+  const SocketAddress address = *local_address(listener->get());
+  Acceptor acceptor(std::move(*listener), random_secret(), Purpose::kRendezvous);
+  std::thread strangers([&] { send_garbage(address); });  // one of the five has another secret
+  const Deadline limit = in(seconds(10));
+  while (acceptor.unproved() == 0 && std::chrono::steady_clock::now() < limit)
+    EXPECT_FALSE(acceptor.next(in(milliseconds(20))));
+  strangers.join();
+  EXPECT_FALSE(acceptor.next(in(milliseconds(20))));
+  EXPECT_EQ(acceptor.unproved(), 1u);
 }
 
 TEST(EnvironmentRendezvous, NamesThePortThatIsTaken) {
