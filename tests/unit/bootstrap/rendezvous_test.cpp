@@ -85,12 +85,39 @@ TEST(Rendezvous, TellsAllThatRanksDisagreeOnTheirNumber) {
   });
 }
 
-TEST(Rendezvous, ARankThatEndedWhileItWaitedMayComeAgain) {
+/// Joins as `rank` of `nranks` and waits for the others.
+Result<Fd> hello_only(const twohopUniqueId& id, int rank, int nranks) {
+  const UniqueIdContent content = *decode(id);
+  const Bytes hello = encode(RankHello{rank, nranks, 20'000, content.root, "host:1"});
+  return connect_proved(content.root, content.secret, Purpose::kRendezvous, hello, 1, in(seconds(5)));
+}
+
+TEST(Rendezvous, TellsAllAtOnceThatARankLeftWhileItWaited) {
   auto id = make_unique_id(loopback_options());
-  const UniqueIdContent content = *decode(*id);
-  const Bytes hello = encode(RankHello{1, 2, 20'000, content.root, "host:1"});
-  EXPECT_TRUE(connect_proved(content.root, content.secret, Purpose::kRendezvous, hello, 1, in(seconds(5))));
-  EXPECT_EQ(join_all(*id, 2).size(), 2u) << "the first rank 1 has closed its connection";
+  auto leaver = hello_only(*id, 1, 4);
+  auto witness = hello_only(*id, 2, 4);
+  ASSERT_TRUE(leaver && witness);
+  const auto start = std::chrono::steady_clock::now();
+  leaver->reset();
+  auto answer = receive_answer(witness->get(), in(seconds(15)));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(5));
+  ASSERT_TRUE(answer && answer->failure);
+  EXPECT_EQ(answer->failure->rank, 1);
+  EXPECT_THAT(answer->failure->message, HasSubstr("rank 1 (host:1) left before all had joined"));
+  auto late = Control::join(*id, 0, 4, in(seconds(5)));
+  ASSERT_FALSE(late);
+  EXPECT_THAT(late.error().message, HasSubstr("rank 1 (host:1) left")) << "late ranks are told, too";
+}
+
+TEST(Rendezvous, ARankThatTalksOutOfTurnAndLeavesIsNoticedToo) {
+  auto id = make_unique_id(loopback_options());
+  auto leaver = hello_only(*id, 0, 2);
+  ASSERT_TRUE(leaver);
+  EXPECT_TRUE(send_all(leaver->get(), bytes_of("unasked"), in(seconds(1))));
+  leaver->reset();
+  auto other = Control::join(*id, 1, 2, in(seconds(10)));
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, HasSubstr("rank 0 (host:1) left"));
 }
 
 TEST(Rendezvous, TellsAllOfARankThatSpeaksAnotherVersion) {
@@ -290,7 +317,8 @@ TEST(EnvironmentRendezvous, NamesThePortThatIsTaken) {
 
 TEST(EnvironmentRendezvous, ExplainsABadPort) {
   LauncherEnv env{0, 1, 0, "127.0.0.1", 65535};
-  EXPECT_THAT(make_env_unique_id(env, Options{}).error().message, HasSubstr("MASTER_PORT=65535"));
+  EXPECT_THAT(make_env_unique_id(env, Options{}).error().message,
+              HasSubstr("MASTER_PORT=65535: accepted are 1 to 65534; the launcher sets it, and rank 0 listens on"));
   env.master_port = -1;
   EXPECT_FALSE(make_env_unique_id(env, Options{}));
   Options options;
