@@ -323,7 +323,10 @@ Result<LauncherEnv> parse_launcher_env(const Environment& environment) {
     return make_error(twohopInvalidArgument, "MASTER_ADDR is not set; set it to the host of rank 0 on every rank");
   launcher.master_addr = *address;
   if (lookup(environment, "MASTER_PORT") || !lookup(environment, "TWOHOP_PORT")) {
-    Result<int> port = launcher_number(environment, "MASTER_PORT", 1, 65535);
+    // Without TWOHOP_PORT rank 0 listens on the port after it.
+    const bool own_port = lookup(environment, "TWOHOP_PORT").value_or("0") != "0";
+    Result<int> port = launcher_number(environment, "MASTER_PORT", 1, own_port ? 65535 : 65534);
+    if (!port && !own_port) port.error().message += ", and rank 0 listens on MASTER_PORT + 1; or set TWOHOP_PORT";
     if (!port) return port.error();
     launcher.master_port = *port;
   }

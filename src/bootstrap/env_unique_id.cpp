@@ -20,10 +20,10 @@ namespace {
 
 Result<int> rendezvous_port(const LauncherEnv& launcher, const Options& options) {
   if (options.port != 0) return static_cast<int>(options.port);
-  if (launcher.master_port < 0 || launcher.master_port >= 65535)
+  if (launcher.master_port < 1 || launcher.master_port >= 65535)
     return make_error(twohopInvalidArgument,
-                      "MASTER_PORT={}: expected 0 to 65534, as the rendezvous uses the port after it; or set "
-                      "TWOHOP_PORT on all ranks",
+                      "MASTER_PORT={}: accepted are 1 to 65534; the launcher sets it, and rank 0 listens on "
+                      "MASTER_PORT + 1; or set TWOHOP_PORT",
                       launcher.master_port);
   return launcher.master_port + 1;
 }

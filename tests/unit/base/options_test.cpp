@@ -181,5 +181,13 @@ TEST(LauncherEnv, NeedsNoMasterPortWhereTheOwnPortIsSet) {
   EXPECT_THAT(launcher_refusal("MASTER_PORT", "TWOHOP_PORT=7000"), IsEmpty());
 }
 
+TEST(LauncherEnv, NeedsAPortAfterMasterPort) {
+  for (const char* port : {"0", "65535"})
+    EXPECT_THAT(launcher_refusal("MASTER_PORT", std::string("MASTER_PORT=") + port),
+                HasSubstr(std::string("MASTER_PORT=") + port +
+                          ": accepted are 1 to 65534; the launcher sets it, and rank 0 listens on MASTER_PORT + 1"));
+  EXPECT_THAT(launcher_refusal("MASTER_PORT", "MASTER_PORT=65534"), IsEmpty());
+}
+
 }  // namespace
 }  // namespace twohop
