@@ -47,6 +47,7 @@ inline void check(twohopResult_t result, twohopComm_t comm = nullptr) {
 ///   template <> inline constexpr twohopDataType_t twohop::kDataType<my_bf16> = twohopBfloat16;
 template <class T>
 inline constexpr twohopDataType_t kDataType = [] {
+  static_assert(!std::is_same_v<T, bool>, "a sum of bools is no bool: use unsigned char, or max for a logical or");
   static_assert(std::is_integral_v<T> && (sizeof(T) == 1 || sizeof(T) == 4 || sizeof(T) == 8),
                 "no twohop datatype for this element type: specialise twohop::kDataType");
   constexpr bool is_signed = std::is_signed_v<T>;
