@@ -35,6 +35,9 @@ struct LinkId {
   bool operator==(const LinkId&) const = default;
 };
 
+/// At most this many puts of one link are between put() and release().
+constexpr uint64_t kMaxPutsInFlight = 64;
+
 /// One contiguous piece of a put. `source` must stay unchanged until the put is sent.
 struct PutRun {
   const void* source = nullptr;
@@ -45,25 +48,24 @@ struct PutRun {
 /// The sender's view of a link. Cumulative counts since connect(); they never go back.
 struct OutLink {
   LinkId id;
-  uint64_t inbox_bytes = 0;  // capacity at the receiver
-  uint64_t posted = 0;       // put() calls
-  uint64_t sent = 0;         // puts whose sources may be overwritten
-  uint64_t consumed = 0;     // puts the receiver has released
-  bool peer_left = false;    // the receiver has drained its endpoint: it will release nothing more
+  uint64_t inbox_bytes = 0;                   // capacity at the receiver
+  uint32_t max_in_flight = kMaxPutsInFlight;  // puts between put() and release(), the same at both ends
+  uint64_t posted = 0;                        // put() calls
+  uint64_t sent = 0;                          // puts whose sources may be overwritten
+  uint64_t consumed = 0;                      // puts the receiver has released
+  bool peer_left = false;                     // the receiver has drained its endpoint: it will release nothing more
 };
 
 /// The receiver's view of a link.
 struct InLink {
   LinkId id;
   std::span<std::byte> inbox;
+  uint32_t max_in_flight = kMaxPutsInFlight;
   uint64_t arrived = 0;         // puts whose bytes are all in the inbox
   uint64_t released = 0;        // release() calls
   bool peer_left = false;       // the sender has drained its endpoint: nothing more will arrive
   std::array<CallTag, 4> tags;  // tag of the latest put seen of call c, at [c % 4]
 };
-
-/// At most this many puts of one link are between put() and release().
-constexpr uint64_t kMaxPutsInFlight = 64;
 
 struct EndpointCounters {
   uint64_t bytes_sent = 0, bytes_received = 0;  // payload and headers
