@@ -51,10 +51,12 @@ std::string device_folder(const Domain& domain, uint32_t host, uint32_t device) 
 }  // namespace
 
 std::shared_ptr<Process> Process::attach(std::string* error) {
+  std::shared_ptr<Process> process;  // destroyed after the lock is given back: its destructor takes it
   std::lock_guard guard(membership_mutex);
   install_hooks();
-  if (auto process = membership.lock()) return process;
-  std::shared_ptr<Process> process(new Process);
+  process = membership.lock();
+  if (process) return process;
+  process.reset(new Process);
   if (!process->join(error)) return nullptr;
   joined = process.get();
   membership = process;
