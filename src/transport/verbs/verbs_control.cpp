@@ -153,6 +153,23 @@ Result<> VerbsEndpoint::progress_until(bool (VerbsEndpoint::*done)() const, Dead
   }
 }
 
+void VerbsEndpoint::log_totals() const {
+  if (peers_.empty()) return;
+  const EndpointCounters& c = counters_;
+  const auto per = [](uint64_t a, uint64_t b) {
+    return b == 0 ? 0.0 : static_cast<double>(a) / static_cast<double>(b);
+  };
+  std::string rails;
+  for (size_t i = 0; i < rails_.size() && i < c.rail_bytes.size(); ++i)
+    rails += fmt::format("{}{} {}", i > 0 ? ", " : "", rails_[i].name, c.rail_bytes[i]);
+  log_info(
+      "rank {}: {} puts, {} credits, {} work requests, {} doorbells ({:.1f} puts each, after {:.1f} us), {} signalled "
+      "(one of {:.1f}); bytes sent by {}; {} registrations of {} bytes in {:.1f} ms",
+      rank_, c.puts, c.credits, c.work_requests, c.doorbells, per(c.puts, c.doorbells),
+      per(c.held_ns, c.doorbells) * 1e-3, c.signalled_completions, per(c.work_requests, c.signalled_completions), rails,
+      c.registrations, c.registered_bytes, static_cast<double>(c.registration_ns) * 1e-6);
+}
+
 Result<> VerbsEndpoint::say_goodbye(Peer& p, Deadline deadline) {
   if (p.left) return {};
   p.said_goodbye = true;
@@ -178,6 +195,7 @@ Result<> VerbsEndpoint::drain(Deadline deadline) {
   if (auto r = progress_until(&VerbsEndpoint::all_finished, deadline); !r) return r;
   for (Peer& p : peers_)
     if (auto r = say_goodbye(p, deadline); !r) return r;
+  log_totals();
   dead_ = make_error(twohopInvalidUsage, "the {} endpoint of rank {} is used after drain()", config_.name, rank_);
   return {};
 }

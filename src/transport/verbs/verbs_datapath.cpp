@@ -9,9 +9,9 @@
 namespace twohop::verbs {
 namespace {
 
-// Polls that find nothing before owed credits go out although few slots are free: soon enough for a peer that waits,
-// late enough to gather what the next sweeps release.
-constexpr uint32_t kQuietPolls = 4;
+// Polls that find nothing before owed credits go out although few slots are free. Nobody waits for them: a sender
+// stalls for want of the others. Before a sleep and at the end of a call they go at once.
+constexpr uint32_t kQuietPolls = 64;
 constexpr uint32_t kPollsPerLookAtEvents = 256;
 
 }  // namespace
@@ -125,17 +125,24 @@ void VerbsEndpoint::release(size_t in_link) {
   mark_dirty(place.credit_qp);
 }
 
-/// Credits that are due become work requests: all of them, or those of links of which half the slots are free. They
-/// ride along for nothing when the queue pair has something to post anyway.
+/// Whether half of a link's slots are free. Two calls use an inbox at once, so that is a quarter of what may be in
+/// flight.
+bool VerbsEndpoint::half_free(size_t in_link) const {
+  const InLink& link = in_[in_link];
+  return link.released - in_place_[in_link].credited >= std::max(1u, link.max_in_flight / 4);
+}
+
+/// Owed credits become work requests when one of them is due. They ride along for nothing when the queue pair has
+/// something to post anyway.
 void VerbsEndpoint::append_credits(Qp& qp, bool all) {
-  all |= !qp.queue.empty();
+  const bool due = all || !qp.queue.empty() ||
+                   std::any_of(qp.owed.begin(), qp.owed.end(), [&](size_t in_link) { return half_free(in_link); });
+  if (!due) return;
   size_t kept = 0;
   for (size_t in_link : qp.owed) {
     InLink& link = in_[in_link];
     InPlace& place = in_place_[in_link];
-    // Both halves of an inbox are in flight at most; half of one of them is a quarter.
-    const bool due = all || link.released - place.credited >= std::max(1u, link.max_in_flight / 4);
-    if (!due || qp.credits_left == 0) {
+    if (qp.credits_left == 0) {
       qp.owed[kept++] = in_link;
       continue;
     }
@@ -213,12 +220,16 @@ Result<bool> VerbsEndpoint::poll() {
   }
   // Batches held while the wire was busy, and credits that found no company.
   if (!dirty_.empty())
-    if (auto r = push(quiet_polls_ >= kQuietPolls); !r) return die(r.error());
+    if (auto r = push(std::exchange(asked_for_output_, false) || quiet_polls_ >= kQuietPolls); !r)
+      return die(r.error());
   return changed;
 }
 
+/// Asked when the caller has nothing else to do: what waits for company goes out at the next poll.
 bool VerbsEndpoint::output_pending() const {
-  return appended_ || !dirty_.empty();
+  const bool pending = appended_ || !dirty_.empty();
+  asked_for_output_ = pending;
+  return pending;
 }
 
 /// Arms the completion channels, then looks once more: what came before the arming makes no event.

@@ -146,6 +146,7 @@ class VerbsEndpoint final : public Endpoint {
   void append_tag(OutPlace& place, size_t qp_entry, size_t slot, const CallTag& tag);
   void fill_source(Request& r, const Qp& qp, const void* source, uint64_t bytes);
   void append_credits(Qp& qp, bool all);
+  bool half_free(size_t in_link) const;
   void mark_dirty(size_t qp);
   Result<> push(bool idle);
   Result<> post(Qp& qp);
@@ -171,6 +172,7 @@ class VerbsEndpoint final : public Endpoint {
   void drain_channel(Rail& rail);
   Result<> say_goodbye(Peer& p, Deadline deadline);
   Result<> progress_until(bool (VerbsEndpoint::*done)() const, Deadline deadline);
+  void log_totals() const;
   bool all_consumed() const;
   bool all_finished() const;
   Error unconsumed() const;
@@ -204,6 +206,7 @@ class VerbsEndpoint final : public Endpoint {
   bool appended_ = false;      // something since the last flush
   bool changed_outside_poll_ = false;
   bool look_at_events_ = false;
+  mutable bool asked_for_output_ = false;  // see output_pending()
   uint32_t quiet_polls_ = 0;
   uint64_t flushed_completions_ = 0;
   uint64_t connected_ns_ = 0;
