@@ -31,7 +31,7 @@ struct GidWish {
   int index = -1;  // -1: choose
   int roce_version = 2;
   int family = AF_INET;
-  std::string range;  // "10.1.0.0/16": only addresses inside; empty: any
+  std::string range = {};  // "10.1.0.0/16": only addresses inside; empty: any
 };
 
 /// A port's table, empty entries left out.
