@@ -147,7 +147,7 @@ void Process::open_port(uint32_t device) {
 }
 
 CounterFiles* Process::counters(uint32_t host, uint32_t device) {
-  std::lock_guard guard(registry_mutex_);
+  std::lock_guard guard(counter_files_mutex_);
   auto& files = counter_files_[{host, device}];
   if (!files) {
     files = std::make_unique<CounterFiles>();

@@ -86,6 +86,8 @@ class Process : public std::enable_shared_from_this<Process> {
   std::vector<LocalQp*> qps_;
   std::vector<LocalCq*> cqs_;
   std::vector<LocalContext*> contexts_;
+
+  std::mutex counter_files_mutex_;
   std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<CounterFiles>> counter_files_;
 
   std::mutex channels_mutex_;

@@ -8,6 +8,12 @@
 
 #include "fabric.hpp"
 
+// The children are forked from a program that had threads, and start one of their own.
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options();
+extern "C" const char* __tsan_default_options() {
+  return "die_after_fork=0";
+}
+
 namespace softnic_test {
 namespace {
 
