@@ -16,7 +16,6 @@ struct Unit {
 constexpr Unit kRateUnits[] = {{"g", 1e9}, {"m", 1e6}, {"k", 1e3}};
 constexpr Unit kTimeUnits[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
 constexpr Unit kSizeUnits[] = {{"k", 1024}, {"m", 1024 * 1024}, {"g", 1024.0 * 1024 * 1024}};
-constexpr Unit kPlain[] = {{"", 1}};
 constexpr Unit kShare[] = {{"%", 0.01}, {"", 1}};
 
 // A number with one of the units behind it.
