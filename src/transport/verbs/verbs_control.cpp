@@ -39,8 +39,13 @@ void VerbsEndpoint::read_async_events(Rail& rail) {
     const ibv_event_type type = event.event_type;
     api.ack_async_event(&event);
     if (type == IBV_EVENT_COMM_EST || type == IBV_EVENT_SQ_DRAINED || type == IBV_EVENT_QP_LAST_WQE_REACHED) continue;
+    log_warn("rank {}: {} reports: {}", rank_, rail.name, api.event_type_str(type));
+    if (type == IBV_EVENT_PORT_ACTIVE) {
+      rail.down = false;
+      continue;
+    }
+    rail.down |= type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_DEVICE_FATAL;
     rail.last_event = api.event_type_str(type);
-    log_warn("rank {}: {} reports: {}", rank_, rail.name, rail.last_event);
   }
 }
 

@@ -7,15 +7,14 @@ namespace twohop::verbs {
 namespace {
 
 /// In the user's terms. Opcode and length of a failed completion are undefined and are not looked at.
-const char* likely_cause(ibv_wc_status status, bool rail_event) {
+const char* likely_cause(ibv_wc_status status, bool port_down) {
   switch (status) {
     case IBV_WC_RETRY_EXC_ERR:
-      return rail_event
-                 ? "the port went down: check cable, switch and the host's log"
-                 : "the peer did not acknowledge: its process or host is gone, the route between these two GIDs "
-                   "is broken (firewall, VLAN, wrong GID), or packets are lost (PFC, MTU on the way). Check that "
-                   "the hosts ping each other over these addresses; against longer outages raise "
-                   "TWOHOP_IB_TIMEOUT";
+      return port_down ? "the port went down: check cable, switch and the host's log"
+                       : "the peer did not acknowledge: its process or host is gone, the route between these two GIDs "
+                         "is broken (firewall, VLAN, wrong GID), or packets are lost (PFC, MTU on the way). Check that "
+                         "the hosts ping each other over these addresses; against longer outages raise "
+                         "TWOHOP_IB_TIMEOUT";
     case IBV_WC_RNR_RETRY_EXC_ERR:
       return "the peer had no receive posted, which is a fault of twohop: please report it";
     case IBV_WC_LOC_PROT_ERR:
@@ -101,7 +100,7 @@ Error VerbsEndpoint::broken(const Qp& qp, ibv_wc_status status, uint32_t vendor)
       describe(qp), api.wc_status_str(status), static_cast<int>(status), vendor, since_connect, since_posted,
       moved(rail.counters_at_start, counters),
       rail.last_event.empty() ? "" : fmt::format("The device has reported: {}. ", rail.last_event),
-      likely_cause(status, !rail.last_event.empty()));
+      likely_cause(status, rail.down));
   e.scope = Scope::kPeer;
   e.rank = p.rank;
   e.rail = static_cast<int>(qp.rail);

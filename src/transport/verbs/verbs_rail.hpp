@@ -39,7 +39,8 @@ struct Rail {
   std::vector<MemoryRegion> regions;  // in the order in which they were registered
   MemoryRegion tags;
   HwCounters counters_at_start;
-  std::string last_event;  // the last asynchronous event, in words; empty: none
+  std::string last_event;  // the last asynchronous event that means trouble, in words; empty: none
+  bool down = false;       // by its asynchronous events
 
   // Of the datapath.
   bool armed = false;

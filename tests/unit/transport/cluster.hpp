@@ -32,6 +32,10 @@ struct Net {
   std::function<void(verbs::VerbsConfig&)> tune = nullptr;
 };
 
+inline void PrintTo(const Net& net, std::ostream* out) {
+  *out << net.name;
+}
+
 inline Result<std::unique_ptr<Endpoint>> make_test_endpoint(const Net& net, int rank, const Secret& secret) {
   if (net.name == "tcp") return make_tcp_endpoint(rank, "lo", secret);
   auto library = verbs::find_softnic();
