@@ -87,6 +87,9 @@ uint64_t Process::report_port_changes(uint64_t now) {
     bool up = port_is_up(port, now);
     if (up == context->port_up) continue;
     context->port_up = up;
+    // All processes of the host see the change; one counts it.
+    if (own_port(context->index)->down_counted.exchange(up ? 0 : 1) == 0 && !up)
+      own_counters(context->index)->add(Counter::kLinkDowned, 1);
     report_event(context, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, nullptr);
   }
   return next;

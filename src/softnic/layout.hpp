@@ -14,7 +14,7 @@
 
 namespace softnic {
 
-constexpr uint32_t kLayoutVersion = 1;  // processes with different builds of softnic do not meet
+constexpr uint32_t kLayoutVersion = 2;  // processes with different builds of softnic do not meet
 constexpr uint32_t kMaxProcesses = 256;
 constexpr uint32_t kMaxQps = 4096;  // a power of two: the low bits of a QP number
 constexpr uint32_t kMaxCqs = 4096;
@@ -39,6 +39,7 @@ struct SharedProcess {
 struct SharedPort {
   std::atomic<uint32_t> ready;
   std::atomic<int32_t> forced;  // -1: by the changes; 0, 1: held down, up
+  std::atomic<uint32_t> down_counted;
   uint64_t opened_ns;
   uint32_t change_count;
   PortChange changes[kMaxPortChanges];

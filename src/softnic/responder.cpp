@@ -37,7 +37,6 @@ class Responder {
     if (!reachable(now)) return kSilence;
     std::lock_guard guard(peer_.lock);
     if (!listens()) return kSilence;
-    count_request();
     return carry_out();
   }
 
@@ -240,15 +239,18 @@ class Responder {
     process_.kick(peer_.owner);
   }
 
+  // By the responder, under mlx5's names and, for sends, rxe's.
   void count_request() {
-    Counter kind = Counter::kRdmaRecvs;
-    if (wqe_.opcode <= IBV_WR_RDMA_WRITE_WITH_IMM) kind = Counter::kRxWriteRequests;
-    if (wqe_.opcode == IBV_WR_RDMA_READ) kind = Counter::kRxReadRequests;
-    if (wqe_.opcode > IBV_WR_RDMA_READ) kind = Counter::kRxAtomicRequests;
-    qp_.peer_counters->add(kind, 1);
+    CounterFiles* counters = qp_.peer_counters;
+    if (wqe_.opcode <= IBV_WR_RDMA_WRITE_WITH_IMM) return counters->add(Counter::kRxWriteRequests, 1);
+    if (wqe_.opcode == IBV_WR_RDMA_READ) return counters->add(Counter::kRxReadRequests, 1);
+    if (wqe_.opcode > IBV_WR_RDMA_READ) return counters->add(Counter::kRxAtomicRequests, 1);
+    counters->add(Counter::kRdmaRecvs, 1);
+    process_.own_counters(qp_.shared->device)->add(Counter::kRdmaSends, 1);
   }
 
   Response done() {
+    count_request();
     CounterFiles *sender = process_.own_counters(qp_.shared->device), *receiver = qp_.peer_counters;
     if (wqe_.opcode == IBV_WR_RDMA_READ) std::swap(sender, receiver);
     uint64_t packets =

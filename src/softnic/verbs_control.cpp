@@ -216,7 +216,6 @@ int64_t softnic_counter(ibv_context* context, const char* name) {
 
 void softnic_set_port(ibv_context* context, int up) {
   LocalContext& own = *to_local(context);
-  if (up == 0) own.owner->own_counters(own.index)->add(Counter::kLinkDowned, 1);
   own.owner->own_port(own.index)->forced.store(up);
   for (uint32_t slot = 0; slot < kMaxProcesses; slot++)
     if (own.owner->state()->processes[slot].in_use.load()) own.owner->wake(slot);

@@ -122,6 +122,7 @@ TEST(Port, AFlapShorterThanTheRetriesIsSurvived) {
   ibv_port_attr port{};
   ibv_query_port(pair.a.context, 1, &port);
   EXPECT_EQ(port.state, IBV_PORT_DOWN);
+  EXPECT_EQ(pair.a.counter("link_downed"), 1) << "two contexts, one port";
   softnic_set_port(pair.a.context, 1);
   EXPECT_TRUE(pair.a.hears(IBV_EVENT_PORT_ACTIVE));
   EXPECT_EQ(pair.a.next().status, IBV_WC_SUCCESS);
