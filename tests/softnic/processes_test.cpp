@@ -74,9 +74,11 @@ bool listen(int socket) {
   return readable(socket) && read(socket, &c, 1) == 1;
 }
 
+// Of this program, not of its children: made before any fork.
+const std::string program_domain = "domain=procs-" + std::to_string(getpid());
+
 std::string settings_of(int host, const std::string& more = "") {
-  static std::string domain = "domain=procs-" + std::to_string(getpid());
-  return domain + ",host=" + std::to_string(host) + more;
+  return program_domain + ",host=" + std::to_string(host) + more;
 }
 
 class Processes : public testing::TestWithParam<int> {};  // the host of the child
