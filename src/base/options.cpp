@@ -48,6 +48,41 @@ const std::vector<Row>& table() {
        "Ranks with the same text are on one node; empty: from the machine."},
       {"TWOHOP_SOCKET_IFNAME", &Options::socket_ifname, kText, 0, 1023, "",
        "Interfaces to use: comma separated prefixes, `=` for exact names, `^` to exclude; empty: not lo, not docker."},
+      {"TWOHOP_NET", &Options::net, kChoice, 0, 0, "auto, verbs, tcp, softnic",
+       "Network between nodes; `auto`: verbs where an RDMA device is usable, else tcp; `softnic`: the emulated "
+       "device."},
+      {"TWOHOP_NRAILS", &Options::nrails, kNumber, 0, 16, "",
+       "At most this many RDMA ports are used as rails; 0: all that TWOHOP_IB_HCA allows."},
+      {"TWOHOP_DOORBELL_BATCH", &Options::doorbell_batch, kNumber, 1, 512, "",
+       "At most this many work requests are posted with one doorbell."},
+      {"TWOHOP_HOLD_BYTES", &Options::hold_bytes, kBytes, 0, kGi, "",
+       "While more than this is on its way on a queue pair, further work requests gather for one doorbell."},
+      {"TWOHOP_IB_HCA", &Options::ib_hca, kText, 0, 1023, "",
+       "RDMA devices: `[^][=]<hca>[:<port>]`, comma separated prefixes, `=` for exact names, `^` to exclude; empty: "
+       "all."},
+      {"TWOHOP_IB_QPS_PER_CONNECTION", &Options::ib_qps_per_connection, kNumber, 1, 128, "",
+       "Queue pairs per rail between two ranks, shared by the channels of that rail."},
+      {"TWOHOP_IB_SPLIT_DATA_ON_QPS", &Options::ib_split_data_on_qps, kNumber, 0, 1, "",
+       "1: a message is cut over all queue pairs of its channel; 0: messages take turns."},
+      {"TWOHOP_IB_TIMEOUT", &Options::ib_timeout, kNumber, 0, 31, "",
+       "An unanswered request is sent again after 4.096 us x 2^this; 0: 20 with one rail, 16 with more."},
+      {"TWOHOP_IB_RETRY_CNT", &Options::ib_retry_cnt, kNumber, 0, 7, "", "How often it is sent again."},
+      {"TWOHOP_IB_TIMEOUT_STAGGER", &Options::ib_timeout_stagger, kNumber, 0, 8, "",
+       "The timeouts of neighbouring queue pairs differ by up to this, so that they do not end together."},
+      {"TWOHOP_IB_MTU", &Options::ib_mtu, kNumber, 0, 4096, "",
+       "Largest packet payload: 256, 512, 1024, 2048 or 4096; 0: the port's. The smaller of both ends counts."},
+      {"TWOHOP_IB_TC", &Options::ib_tc, kNumber, 0, 255, "", "Traffic class of RoCE packets (DSCP x 4)."},
+      {"TWOHOP_IB_SL", &Options::ib_sl, kNumber, 0, 15, "", "Service level."},
+      {"TWOHOP_IB_PKEY", &Options::ib_pkey, kNumber, 0, 65535, "", "Index of the partition key."},
+      {"TWOHOP_IB_GID_INDEX", &Options::ib_gid_index, kNumber, -1, 1023, "",
+       "Index of the GID; -1: chosen by the three variables that follow."},
+      {"TWOHOP_IB_ROCE_VERSION_NUM", &Options::ib_roce_version_num, kNumber, 1, 2, "", "RoCE version to prefer."},
+      {"TWOHOP_IB_ADDR_FAMILY", &Options::ib_addr_family, kChoice, 0, 0, "AF_INET, AF_INET6",
+       "Address family of the GID to prefer."},
+      {"TWOHOP_IB_ADDR_RANGE", &Options::ib_addr_range, kText, 0, 127, "",
+       "Only GIDs inside this range, as 10.1.0.0/16; empty: any."},
+      {"TWOHOP_IB_PCI_RELAXED_ORDERING", &Options::ib_pci_relaxed_ordering, kNumber, 0, 2, "",
+       "Registers memory with relaxed ordering: 0 no, 1 yes, 2 where the device knows it."},
       {"TWOHOP_TIMEOUT_S", &Options::timeout_s, kSeconds, 1, 7 * 86400, "",
        "A call without any progress for this long fails on all ranks."},
       {"TWOHOP_INIT_TIMEOUT_S", &Options::init_timeout_s, kSeconds, 1, 86400, "",
@@ -100,7 +135,7 @@ std::optional<int64_t> parse_number(std::string_view text, bool with_suffix) {
   if (failure != std::errc()) return std::nullopt;
   std::string_view suffix = text.substr(static_cast<size_t>(end - text.data()));
   int64_t factor = with_suffix ? suffix_factor(suffix) : suffix.empty() ? 1 : 0;
-  if (factor == 0 || number < 0 || number > std::numeric_limits<int64_t>::max() / factor) return std::nullopt;
+  if (factor == 0 || number < -1 || number > std::numeric_limits<int64_t>::max() / factor) return std::nullopt;
   return number * factor;
 }
 

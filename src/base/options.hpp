@@ -14,22 +14,39 @@
 namespace twohop {
 
 struct Options {
-  std::string algo = "auto";        // TWOHOP_ALGO
-  int64_t nchannels = 2;            // TWOHOP_NCHANNELS
-  int64_t buff_bytes = 4 << 20;     // TWOHOP_BUFFSIZE: window bytes per channel
-  int64_t chunk_bytes = 128 << 10;  // TWOHOP_CHUNK_BYTES: largest chunk
-  int64_t ranks_per_node = 0;       // TWOHOP_RANKS_PER_NODE: 0 as found
-  std::string host_id;              // TWOHOP_HOSTID: empty: from the machine
-  std::string socket_ifname;        // TWOHOP_SOCKET_IFNAME
-  int64_t timeout_s = 600;          // TWOHOP_TIMEOUT_S
-  int64_t init_timeout_s = 120;     // TWOHOP_INIT_TIMEOUT_S
-  int64_t spin = 16;                // TWOHOP_SPIN: polls before yielding
-  int64_t yields = 100;             // TWOHOP_YIELDS: yields before sleeping
-  std::string reduce_isa = "auto";  // TWOHOP_REDUCE_ISA: auto, scalar, avx2, avx512
-  int64_t port = 0;                 // TWOHOP_PORT: 0: MASTER_PORT + 1
-  std::string job_secret;           // TWOHOP_JOB_SECRET
-  std::string debug = "WARN";       // TWOHOP_DEBUG
-  std::string debug_file;           // TWOHOP_DEBUG_FILE
+  std::string algo = "auto";                  // TWOHOP_ALGO
+  int64_t nchannels = 2;                      // TWOHOP_NCHANNELS
+  int64_t buff_bytes = 4 << 20;               // TWOHOP_BUFFSIZE: window bytes per channel
+  int64_t chunk_bytes = 128 << 10;            // TWOHOP_CHUNK_BYTES: largest chunk
+  int64_t ranks_per_node = 0;                 // TWOHOP_RANKS_PER_NODE: 0 as found
+  std::string host_id;                        // TWOHOP_HOSTID: empty: from the machine
+  std::string socket_ifname;                  // TWOHOP_SOCKET_IFNAME
+  std::string net = "auto";                   // TWOHOP_NET: auto, verbs, tcp, softnic
+  int64_t nrails = 0;                         // TWOHOP_NRAILS: 0: all
+  int64_t doorbell_batch = 64;                // TWOHOP_DOORBELL_BATCH: work requests per doorbell, at most
+  int64_t hold_bytes = 256 << 10;             // TWOHOP_HOLD_BYTES: in flight, above which a batch may grow
+  std::string ib_hca;                         // TWOHOP_IB_HCA
+  int64_t ib_qps_per_connection = 1;          // TWOHOP_IB_QPS_PER_CONNECTION
+  int64_t ib_split_data_on_qps = 0;           // TWOHOP_IB_SPLIT_DATA_ON_QPS
+  int64_t ib_timeout = 0;                     // TWOHOP_IB_TIMEOUT: 0: by the number of rails
+  int64_t ib_retry_cnt = 7;                   // TWOHOP_IB_RETRY_CNT
+  int64_t ib_timeout_stagger = 1;             // TWOHOP_IB_TIMEOUT_STAGGER
+  int64_t ib_mtu = 0;                         // TWOHOP_IB_MTU: 0: the port's
+  int64_t ib_tc = 0, ib_sl = 0, ib_pkey = 0;  // TWOHOP_IB_TC, _SL, _PKEY
+  int64_t ib_gid_index = -1;                  // TWOHOP_IB_GID_INDEX: -1: chosen
+  int64_t ib_roce_version_num = 2;            // TWOHOP_IB_ROCE_VERSION_NUM
+  std::string ib_addr_family = "AF_INET";     // TWOHOP_IB_ADDR_FAMILY
+  std::string ib_addr_range;                  // TWOHOP_IB_ADDR_RANGE
+  int64_t ib_pci_relaxed_ordering = 2;        // TWOHOP_IB_PCI_RELAXED_ORDERING
+  int64_t timeout_s = 600;                    // TWOHOP_TIMEOUT_S
+  int64_t init_timeout_s = 120;               // TWOHOP_INIT_TIMEOUT_S
+  int64_t spin = 16;                          // TWOHOP_SPIN: polls before yielding
+  int64_t yields = 100;                       // TWOHOP_YIELDS: yields before sleeping
+  std::string reduce_isa = "auto";            // TWOHOP_REDUCE_ISA: auto, scalar, avx2, avx512
+  int64_t port = 0;                           // TWOHOP_PORT: 0: MASTER_PORT + 1
+  std::string job_secret;                     // TWOHOP_JOB_SECRET
+  std::string debug = "WARN";                 // TWOHOP_DEBUG
+  std::string debug_file;                     // TWOHOP_DEBUG_FILE
 };
 
 /// "NAME=value" strings, as in the process's environment.

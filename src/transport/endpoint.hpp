@@ -35,6 +35,9 @@ struct LinkId {
   bool operator==(const LinkId&) const = default;
 };
 
+/// At most this many puts of one link are between put() and release().
+constexpr uint64_t kMaxPutsInFlight = 64;
+
 /// One contiguous piece of a put. `source` must stay unchanged until the put is sent.
 struct PutRun {
   const void* source = nullptr;
@@ -45,35 +48,45 @@ struct PutRun {
 /// The sender's view of a link. Cumulative counts since connect(); they never go back.
 struct OutLink {
   LinkId id;
-  uint64_t inbox_bytes = 0;  // capacity at the receiver
-  uint64_t posted = 0;       // put() calls
-  uint64_t sent = 0;         // puts whose sources may be overwritten
-  uint64_t consumed = 0;     // puts the receiver has released
-  bool peer_left = false;    // the receiver has drained its endpoint: it will release nothing more
+  uint64_t inbox_bytes = 0;                   // capacity at the receiver
+  uint32_t max_in_flight = kMaxPutsInFlight;  // puts between put() and release(), the same at both ends
+  uint64_t posted = 0;                        // put() calls
+  uint64_t sent = 0;                          // puts whose sources may be overwritten
+  uint64_t consumed = 0;                      // puts the receiver has released
+  bool peer_left = false;                     // the receiver has drained its endpoint: it will release nothing more
 };
 
 /// The receiver's view of a link.
 struct InLink {
   LinkId id;
   std::span<std::byte> inbox;
+  uint32_t max_in_flight = kMaxPutsInFlight;
   uint64_t arrived = 0;         // puts whose bytes are all in the inbox
   uint64_t released = 0;        // release() calls
   bool peer_left = false;       // the sender has drained its endpoint: nothing more will arrive
   std::array<CallTag, 4> tags;  // tag of the latest put seen of call c, at [c % 4]
 };
 
-/// At most this many puts of one link are between put() and release().
-constexpr uint64_t kMaxPutsInFlight = 64;
-
 struct EndpointCounters {
   uint64_t bytes_sent = 0, bytes_received = 0;  // payload and headers
   uint64_t puts = 0, credits = 0, flushes = 0;
+  // The rest is the verbs transport's; 0 elsewhere.
+  uint64_t work_requests = 0, doorbells = 0, signalled_completions = 0;
+  uint64_t held_ns = 0;  // time that batches waited for their doorbell, in all
+  uint64_t registrations = 0, registered_bytes = 0, registration_ns = 0;  // memory, counted once per rail
+  static constexpr size_t kMaxRails = 16;
+  std::array<uint64_t, kMaxRails> rail_bytes{};  // payload sent, by rail
 };
 
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
 
+  /// "tcp", "verbs" or "softnic".
+  virtual const char* name() const = 0;
+  /// Memory that puts will be sent from and inboxes lie in: an RDMA device wants to know it. Before connect(). The
+  /// memory is the caller's and outlives the endpoint.
+  virtual Result<> register_memory(std::span<std::byte>) { return {}; }
   /// What other ranks need to connect to this one; at most 512 bytes, exchanged by the caller.
   virtual Bytes address() const = 0;
 
@@ -97,8 +110,9 @@ class Endpoint {
   virtual Result<bool> poll() = 0;
   /// True while something appended and flushed is not yet in the network's hands.
   virtual bool output_pending() const = 0;
-  /// Appends what to wait for when there is nothing to do (readable; writable where output is pending).
-  virtual void wait_for(std::vector<pollfd>& fds) const = 0;
+  /// Appends what to wait for when there is nothing to do (readable; writable where output is pending). What happens
+  /// from now on makes one of them ready; poll() before sleeping is not needed.
+  virtual void wait_for(std::vector<pollfd>& fds) = 0;
   /// Waits until all puts are sent and consumed or the deadline passes, then closes so that nothing in flight is lost.
   /// Peers may still be in their last call: that a drained rank is gone is an error only for who puts to it again.
   virtual Result<> drain(Deadline deadline) = 0;

@@ -12,6 +12,7 @@
 #include "bootstrap/local_exchange.hpp"
 #include "bootstrap/unique_id.hpp"
 #include "collectives/exec/execution.hpp"
+#include "transport/transport.hpp"
 
 namespace twohop {
 namespace {
@@ -70,7 +71,8 @@ Result<std::vector<Json>> CommunicatorInit::share(const Result<Json>& mine) {
 Json CommunicatorInit::settings() const {
   return {{"library version", TWOHOP_VERSION_CODE},     {"TWOHOP_ALGO", config_.algo},
           {"TWOHOP_NCHANNELS", config_.nchannels},      {"TWOHOP_BUFFSIZE", options_.buff_bytes},
-          {"TWOHOP_CHUNK_BYTES", options_.chunk_bytes}, {"TWOHOP_RANKS_PER_NODE", config_.ranks_per_node}};
+          {"TWOHOP_CHUNK_BYTES", options_.chunk_bytes}, {"TWOHOP_RANKS_PER_NODE", config_.ranks_per_node},
+          {"TWOHOP_NET", comm_->endpoint_->name()}};
 }
 
 /// Ranks that meet on a loopback address without a secret of the user's stay on it for their data too: what proves
@@ -84,7 +86,9 @@ Result<Json> CommunicatorInit::own_introduction() {
   auto exchange = LocalExchange::create();
   if (!exchange) return exchange.error();
   exchange_.emplace(std::move(*exchange));
-  auto endpoint = make_tcp_endpoint(rank_, data_interface(), comm_->control_->secret());
+  Options options = options_;
+  options.socket_ifname = data_interface();
+  auto endpoint = make_endpoint(rank_, options, comm_->control_->secret());
   if (!endpoint) return endpoint.error();
   comm_->endpoint_ = std::move(*endpoint);
   auto isa = choose_isa(options_.reduce_isa);
@@ -262,13 +266,21 @@ Result<> CommunicatorInit::connect_links() {
   NodeGroup& node = *comm_->node_;
   const LinkTable& mine = tables_[node.me()];
   const size_t inbox_bytes = 2 * node.map().inbox_bytes;
+  // Windows and inboxes: all that puts are sent from and arrive in.
+  std::byte* first = node.window(node.me(), 0);
+  const auto bytes = static_cast<size_t>(node.inbox(node.me(), mine.in.size()) - first);
+  if (auto r = comm_->endpoint_->register_memory({first, bytes}); !r) return r;
   std::vector<OutLink> out;
   std::vector<InLink> in;
-  for (const LinkId& id : mine.out) out.push_back({.id = id, .inbox_bytes = inbox_bytes});
+  // A link's slots are used by two calls at once at most, one in each half of its inbox.
+  const auto max_in_flight = static_cast<uint32_t>(2 * Depths{}.put_slots);
+  for (const LinkId& id : mine.out)
+    out.push_back({.id = id, .inbox_bytes = inbox_bytes, .max_in_flight = max_in_flight});
   for (size_t i = 0; i < mine.in.size(); ++i) {
     InLink link;
     link.id = mine.in[i];
     link.inbox = {node.inbox(node.me(), i), inbox_bytes};
+    link.max_in_flight = max_in_flight;
     in.push_back(link);
   }
   return comm_->endpoint_->connect(std::move(out), std::move(in), addresses_, deadline_);
@@ -281,9 +293,10 @@ void CommunicatorInit::start_watching() {
   Communicator* comm = comm_.get();
   comm->control_->watch([comm](const Error& e) { comm->record_failure(e); });
   const Cluster& c = comm->cluster_;
-  log_info("{}rank {} of {}: node {} of {}, local rank {} of {}, {} channels, {} kernels",
+  log_info("{}rank {} of {}: node {} of {}, local rank {} of {}, {} channels, {} kernels, network {}",
            comm->name().empty() ? "" : comm->name() + ": ", rank_, nranks_, c.node_of[rank_], c.nnodes(),
-           c.local_of[rank_], local, config_.nchannels, isa_name(comm->isa_));
+           c.local_of[rank_], local, config_.nchannels, isa_name(comm->isa_),
+           comm->endpoint_ ? comm->endpoint_->name() : "not needed");
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::init(const twohopUniqueId& id, int nranks, int rank,

@@ -125,7 +125,7 @@ Result<bool> TcpEndpoint::poll() {
   return changed;
 }
 
-void TcpEndpoint::wait_for(std::vector<pollfd>& fds) const {
+void TcpEndpoint::wait_for(std::vector<pollfd>& fds) {
   if (!connections_.empty()) fds.push_back({epoll_.get(), POLLIN, 0});
 }
 

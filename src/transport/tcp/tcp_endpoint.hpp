@@ -4,33 +4,24 @@
 
 #include <sys/epoll.h>
 
-#include <atomic>
 #include <deque>
 #include <optional>
 
 #include "transport/endpoint.hpp"
 #include "transport/tcp/tcp_connection.hpp"
+#include "transport/tcp/tcp_pairs.hpp"
 
 namespace twohop::tcp {
-
-/// The links between this rank and `peer` on one channel, and, once connected, their socket.
-struct Pair {
-  int peer = -1;
-  uint16_t channel = 0;
-  std::vector<OutLink*> out;
-  std::vector<InLink*> in;
-  std::string address;
-  Fd fd;
-};
 
 /// Sends our links and checks that the peer's are their mirror image. Both ends do the same at once.
 Result<> agree_on_links(const Pair& p, int fd, Deadline deadline);
 
 class TcpEndpoint final : public Endpoint {
  public:
-  TcpEndpoint(int rank, const Secret& secret, const SocketAddress& address, Fd listener, Fd epoll);
+  TcpEndpoint(int rank, std::unique_ptr<PairConnector> connector, Fd epoll);
 
-  Bytes address() const override;
+  const char* name() const override { return "tcp"; }
+  Bytes address() const override { return address_; }
   Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
                    Deadline deadline) override;
   OutLink& out(size_t i) override { return out_[i]; }
@@ -41,7 +32,7 @@ class TcpEndpoint final : public Endpoint {
   Result<> flush() override;
   Result<bool> poll() override;
   bool output_pending() const override { return !all_written(); }
-  void wait_for(std::vector<pollfd>& fds) const override;
+  void wait_for(std::vector<pollfd>& fds) override;
   Result<> drain(Deadline deadline) override;
   EndpointCounters counters() const override { return counters_; }
 
@@ -52,12 +43,6 @@ class TcpEndpoint final : public Endpoint {
   };
 
   // Setup.
-  std::vector<Pair> make_pairs();
-  Result<> connect_pairs(std::span<Pair> pairs, std::span<const Bytes> all_addresses, Deadline deadline);
-  Result<> connect_higher(std::span<Pair> pairs, std::span<const Bytes> all_addresses, const std::atomic<bool>& stop,
-                          Deadline deadline);
-  Result<> accept_lower(std::span<Pair> pairs, int stop_fd, Deadline deadline);
-  Result<Pair*> identify(std::span<Pair> pairs, const Bytes& hello) const;
   Result<> open_connections(std::vector<Pair> pairs);
 
   // Datapath.
@@ -72,9 +57,8 @@ class TcpEndpoint final : public Endpoint {
   void linger(Deadline deadline);
 
   int rank_;
-  Secret secret_;
-  SocketAddress listen_address_;
-  std::unique_ptr<Acceptor> acceptor_;  // until connected
+  std::unique_ptr<PairConnector> connector_;  // until connected
+  Bytes address_;
   Fd epoll_;
   std::vector<OutLink> out_;
   std::vector<InLink> in_;

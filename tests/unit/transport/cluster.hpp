@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <latch>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "transport/endpoint.hpp"
+#include "transport/verbs/verbs_endpoint.hpp"
 
 namespace twohop::test {
 
@@ -24,12 +26,45 @@ struct LinkPlan {
   size_t inbox_bytes = 0;
 };
 
-/// One rank's endpoint with the inboxes of its in links. Declared first, the inboxes outlive the endpoint.
+/// The network under test. An RDMA device is set up by `tune`; what is not said is as by default.
+struct Net {
+  std::string name = "tcp";  // or "softnic"
+  std::function<void(verbs::VerbsConfig&)> tune = nullptr;
+};
+
+inline void PrintTo(const Net& net, std::ostream* out) {
+  *out << net.name;
+}
+
+inline Result<std::unique_ptr<Endpoint>> make_test_endpoint(const Net& net, int rank, const Secret& secret) {
+  if (net.name == "tcp") return make_tcp_endpoint(rank, "lo", secret);
+  auto library = verbs::find_softnic();
+  if (!library) return library.error();
+  verbs::VerbsConfig config;
+  config.name = net.name;
+  config.library = *library;
+  if (net.tune) net.tune(config);
+  return verbs::make_verbs_endpoint(rank, "lo", secret, std::move(config));
+}
+
+/// One rank's endpoint with the inboxes of its in links. Declared first, the memory outlives the endpoint.
 struct Rank {
+  static constexpr size_t kArenaBytes = 16 << 20;
   int rank = 0;
   std::vector<std::vector<std::byte>> inboxes;
+  std::unique_ptr<std::byte[]> arena{new std::byte[kArenaBytes]};  // not touched until it is used
+  size_t arena_used = 0;
   std::unique_ptr<Endpoint> endpoint;
   size_t outs = 0, ins = 0;
+
+  /// Memory that puts may be sent from, zeroed.
+  std::span<std::byte> source(size_t bytes) {
+    std::span<std::byte> memory(arena.get() + arena_used, bytes);
+    arena_used += (bytes + 127) / 128 * 128;
+    EXPECT_LE(arena_used, kArenaBytes);
+    std::fill(memory.begin(), memory.end(), std::byte{0});
+    return memory;
+  }
 
   /// The number of the out (in) link with this peer, channel and tag.
   size_t out_index(int dst, uint16_t channel = 0, uint16_t tag = 0) const {
@@ -58,18 +93,20 @@ inline Result<> connect_rank(Rank& r, const std::vector<LinkPlan>& links, std::s
     if (l.id.src == r.rank) out.push_back({.id = l.id, .inbox_bytes = l.inbox_bytes});
     if (l.id.dst == r.rank) in.push_back({.id = l.id, .inbox = r.inboxes[next_inbox++], .tags = {}});
   }
+  if (auto registered = r.endpoint->register_memory({r.arena.get(), Rank::kArenaBytes}); !registered) return registered;
   r.outs = out.size();
   r.ins = in.size();
   return r.endpoint->connect(std::move(out), std::move(in), addresses, deadline);
 }
 
 /// Runs `body` as every rank in a thread of its own, connected; the bodies start when all are.
-inline void run_cluster(int ranks, const std::vector<LinkPlan>& links, const std::function<void(Rank&)>& body) {
+inline void run_cluster(const Net& net, int ranks, const std::vector<LinkPlan>& links,
+                        const std::function<void(Rank&)>& body) {
   const Secret secret = random_secret();
   std::vector<Rank> cluster(ranks);
   std::vector<Bytes> addresses;
   for (int i = 0; i < ranks; ++i) {
-    auto endpoint = make_tcp_endpoint(i, "lo", secret);
+    auto endpoint = make_test_endpoint(net, i, secret);
     ASSERT_TRUE(endpoint) << endpoint.error().message;
     cluster[i].rank = i;
     cluster[i].endpoint = std::move(*endpoint);
@@ -85,6 +122,10 @@ inline void run_cluster(int ranks, const std::vector<LinkPlan>& links, const std
       if (result) body(r);
     });
   for (std::thread& t : threads) t.join();
+}
+
+inline void run_cluster(int ranks, const std::vector<LinkPlan>& links, const std::function<void(Rank&)>& body) {
+  run_cluster(Net{}, ranks, links, body);
 }
 
 /// Polls, asleep while nothing happens, until `done`. False at the deadline or on an error (which fails the test).

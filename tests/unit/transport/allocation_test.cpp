@@ -5,7 +5,7 @@
 #include <latch>
 #include <new>
 
-#include "../cluster.hpp"
+#include "cluster.hpp"
 
 namespace {
 thread_local size_t allocations = 0;
@@ -27,15 +27,20 @@ thread_local size_t allocations = 0;
 namespace twohop::test {
 namespace {
 
-TEST(TcpEndpoint, AllocatesNothingAfterConnect) {
+class AllocationTest : public ::testing::TestWithParam<Net> {};
+
+INSTANTIATE_TEST_SUITE_P(Over, AllocationTest, ::testing::Values(Net{}, Net{"softnic"}),
+                         [](const ::testing::TestParamInfo<Net>& info) { return info.param.name; });
+
+TEST_P(AllocationTest, AnEndpointAllocatesNothingAfterConnect) {
   constexpr uint64_t kPuts = 500;
   constexpr size_t kBytes = 50000;
   const std::vector<LinkPlan> links = {
       {{0, 0, 0, 1}, kBytes}, {{0, 0, 1, 0}, kBytes}, {{1, 0, 0, 1}, kBytes}, {{1, 0, 1, 0}, kBytes}};
   std::latch done(2);
-  run_cluster(2, links, [&](Rank& r) {
+  run_cluster(GetParam(), 2, links, [&](Rank& r) {
     Endpoint& e = *r.endpoint;
-    const std::vector<std::byte> data(kBytes);
+    const std::span<std::byte> data = r.source(kBytes);
     const PutRun runs[] = {{data.data(), 0, kBytes / 2}, {data.data(), kBytes / 2, kBytes / 2}};
     std::vector<pollfd> fds;
     fds.reserve(4);

@@ -1,0 +1,25 @@
+// See transport.hpp.
+#include "transport/transport.hpp"
+
+#include "base/log.hpp"
+#include "transport/verbs/verbs_transport.hpp"
+
+namespace twohop {
+
+Result<std::unique_ptr<Endpoint>> make_endpoint(int rank, const Options& o, const Secret& secret) {
+  if (o.net == "tcp") return make_tcp_endpoint(rank, o.socket_ifname, secret);
+  if (o.net == "softnic") return verbs::make_softnic_endpoint(rank, o, secret);
+  auto endpoint = verbs::make_endpoint(rank, o, secret);
+  if (endpoint) return endpoint;
+  Error why = endpoint.error();
+  if (o.net == "verbs") {
+    why.message = fmt::format("TWOHOP_NET=verbs: {}; TWOHOP_NET=tcp works without an RDMA device", why.message);
+    return why;
+  }
+  // What the user has asked for of the devices and cannot have is an error; that there are none is not.
+  if (why.code == twohopInvalidArgument || !o.ib_hca.empty()) return why;
+  log_info("rank {}: data goes over tcp: {}", rank, why.message);
+  return make_tcp_endpoint(rank, o.socket_ifname, secret);
+}
+
+}  // namespace twohop

@@ -1,0 +1,18 @@
+// What does the device itself say about trouble? Its counters in sysfs, and which of them have moved.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace twohop::verbs {
+
+using HwCounters = std::map<std::string, uint64_t>;
+
+/// All counters of a port: `ibdev_path`/ports/N/hw_counters and counters. Empty where there are none.
+HwCounters read_hw_counters(const std::string& ibdev_path, int port);
+
+/// "retry_exceeded_err +1, out_of_sequence +3": those that stand for trouble and have moved; "none" if none has.
+std::string moved(const HwCounters& before, const HwCounters& now);
+
+}  // namespace twohop::verbs

@@ -1,0 +1,31 @@
+// Which queue pairs does a channel use between two ranks? Rails of both ends are joined to paths, channels to paths,
+// paths have queue pairs. Both ends compute the same. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace twohop::verbs {
+
+/// A rail here joined to a rail of the peer.
+struct Path {
+  size_t local_rail = 0, remote_rail = 0;
+};
+
+/// As many paths as the end with more rails has, so that each rail is on one; the other's rails are shared. The
+/// same path has the same number at both ends.
+std::vector<Path> join_rails(size_t local_rails, size_t remote_rails);
+
+/// The queue pairs of `channel`, numbered path * qps_per_path + i. Many channels share a path when there are more
+/// channels than paths; a channel has several paths when there are fewer.
+std::vector<size_t> qps_of_channel(size_t channel, size_t channels, size_t paths, size_t qps_per_path);
+
+/// How many parts a put of so many bytes has on `qps` queue pairs: no part is smaller than kMinPartBytes.
+constexpr uint64_t kMinPartBytes = 4096;
+size_t parts_of(uint64_t bytes, size_t qps);
+/// The first byte of a part, a multiple of 128; part `parts` begins at the end.
+uint64_t part_begin(uint64_t bytes, size_t parts, size_t part);
+
+}  // namespace twohop::verbs

@@ -1,0 +1,130 @@
+// See verbs_objects.hpp. Who fails first here knows the cause: every message names the object, the sizes and the next
+// step.
+#include "transport/verbs/verbs_objects.hpp"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <memory>
+
+namespace twohop::verbs {
+namespace {
+
+/// Keeps several objects alive.
+template <class... T>
+std::shared_ptr<const void> all_of(std::shared_ptr<T>... objects) {
+  return std::make_shared<std::tuple<std::shared_ptr<T>...>>(std::move(objects)...);
+}
+
+std::string memlock_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return "unknown";
+  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::format("{} bytes", limit.rlim_cur);
+}
+
+std::string advice_for_registration(int sys_errno) {
+  switch (sys_errno) {
+    case ENOMEM:
+    case EPERM:
+      return "raise it: ulimit -l unlimited, in /etc/security/limits.conf, LimitMEMLOCK of the unit or --ulimit "
+             "memlock "
+             "of the container";
+    case EFAULT:
+      return "the device cannot pin this memory: it is not mapped readable and writable";
+    default:
+      return "look at the kernel's log";
+  }
+}
+
+/// The flags of the first try; without relaxed ordering in the second.
+ibv_mr* register_with(const VerbsApi& api, ibv_pd* pd, std::span<std::byte> m, RelaxedOrdering ordering) {
+  constexpr unsigned kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  if (ordering != RelaxedOrdering::kOff && api.reg_mr_iova2)
+    return api.reg_mr_iova2(pd, m.data(), m.size(), reinterpret_cast<uintptr_t>(m.data()),
+                            kAccess | unsigned{IBV_ACCESS_RELAXED_ORDERING});
+  return api.reg_mr(pd, m.data(), m.size(), int{kAccess});
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Context>> Context::open(std::shared_ptr<const VerbsLibrary> library, ibv_device* device) {
+  const std::string name = library->api().get_device_name(device);
+  ibv_context* raw = library->api().open_device(device);
+  if (!raw)
+    return system_error(errno,
+                        "cannot open RDMA device {}: are /dev/infiniband/uverbs* there and accessible (in a container "
+                        "pass --device /dev/infiniband)",
+                        name);
+  return std::shared_ptr<Context>(new Context(raw, std::move(library)));
+}
+
+Result<std::shared_ptr<ProtectionDomain>> ProtectionDomain::create(std::shared_ptr<Context> context) {
+  ibv_pd* raw = context->api().alloc_pd(context->get());
+  if (!raw) return system_error(errno, "cannot allocate a protection domain on {}", context->name());
+  return std::shared_ptr<ProtectionDomain>(new ProtectionDomain(raw, std::move(context)));
+}
+
+Result<MemoryRegion> MemoryRegion::create(const std::shared_ptr<ProtectionDomain>& pd, std::span<std::byte> memory,
+                                          RelaxedOrdering ordering, size_t already) {
+  if (memory.empty()) return MemoryRegion();
+  const VerbsApi& api = pd->context()->api();
+  ibv_mr* raw = register_with(api, pd->get(), memory, ordering);
+  if (!raw)
+    return system_error(errno,
+                        "cannot register {} bytes of memory with {}, {} bytes are registered already; the limit of "
+                        "locked memory (RLIMIT_MEMLOCK) is {}: {}",
+                        memory.size(), pd->context()->name(), already, memlock_limit(), advice_for_registration(errno));
+  return MemoryRegion(raw, api.dereg_mr, pd);
+}
+
+bool MemoryRegion::contains(const void* p, size_t bytes) const {
+  if (!*this) return false;
+  const auto begin = reinterpret_cast<uintptr_t>(get()->addr), at = reinterpret_cast<uintptr_t>(p);
+  return at >= begin && at - begin <= get()->length && bytes <= get()->length - (at - begin);
+}
+
+Result<std::shared_ptr<CompletionChannel>> CompletionChannel::create(std::shared_ptr<Context> context) {
+  const VerbsApi& api = context->api();
+  ibv_comp_channel* raw = api.create_comp_channel(context->get());
+  if (!raw)
+    return system_error(errno, "cannot create a completion channel on {} (too many open files? see ulimit -n)",
+                        context->name());
+  ::fcntl(raw->fd, F_SETFL, ::fcntl(raw->fd, F_GETFL) | O_NONBLOCK);
+  return std::shared_ptr<CompletionChannel>(
+      new CompletionChannel(raw, api.destroy_comp_channel, std::shared_ptr<const void>(std::move(context))));
+}
+
+Result<std::shared_ptr<CompletionQueue>> CompletionQueue::create(const std::shared_ptr<Context>& context,
+                                                                 const std::shared_ptr<CompletionChannel>& channel,
+                                                                 int depth) {
+  const VerbsApi& api = context->api();
+  ibv_cq* raw = api.create_cq(context->get(), depth, nullptr, channel->get(), 0);
+  if (!raw)
+    return system_error(errno,
+                        "cannot create a completion queue of {} entries on {}; the limit of locked memory "
+                        "(RLIMIT_MEMLOCK) is {}: raise it, or set a smaller TWOHOP_NCHANNELS or "
+                        "TWOHOP_IB_QPS_PER_CONNECTION",
+                        depth, context->name(), memlock_limit());
+  return std::shared_ptr<CompletionQueue>(new CompletionQueue(raw, api.destroy_cq, all_of(context, channel)));
+}
+
+Result<QueuePair> QueuePair::create(const std::shared_ptr<ProtectionDomain>& pd,
+                                    const std::shared_ptr<CompletionQueue>& cq, QueueDepths& depths) {
+  const VerbsApi& api = pd->context()->api();
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq->get();
+  init.qp_type = IBV_QPT_RC;
+  init.sq_sig_all = 0;
+  init.cap = {depths.send, depths.receive, 1, 1, depths.inline_bytes};
+  ibv_qp* raw = api.create_qp(pd->get(), &init);
+  if (!raw)
+    return system_error(errno,
+                        "cannot create a queue pair of {} send and {} receive requests on {}: set a smaller "
+                        "TWOHOP_NCHANNELS or TWOHOP_IB_QPS_PER_CONNECTION",
+                        depths.send, depths.receive, pd->context()->name());
+  depths.inline_bytes = init.cap.max_inline_data;
+  return QueuePair(raw, api.destroy_qp, all_of(pd, cq));
+}
+
+}  // namespace twohop::verbs

@@ -1,0 +1,189 @@
+// How deep are the queues, and how are the queue pairs made and connected? Depths follow from the links, so that a
+// correct run never finds a queue full or a receive missing.
+#include <algorithm>
+#include <random>
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "transport/verbs/verbs_endpoint.hpp"
+
+namespace twohop::verbs {
+namespace {
+
+constexpr uint32_t kInlineBytes = sizeof(TagSlot);
+constexpr size_t kReceiveList = 32;     // receives posted at once
+constexpr size_t kWritesPerPart = 3;    // call tag and two runs
+constexpr uint32_t kMinMaxPosted = 16;  // below this a device is of no use
+
+uint32_t random_psn() {
+  static thread_local std::random_device random;
+  return random() & 0xffffff;
+}
+
+}  // namespace
+
+/// A put consumes one receive on each of its queue pairs, a credit one on the first; neither is sent again before the
+/// other end has answered.
+VerbsEndpoint::QpLoad VerbsEndpoint::load_of(const Peer& p, size_t number) const {
+  QpLoad load;
+  auto uses = [&](uint16_t channel) {
+    const std::vector<size_t> qps = qps_of(p, channel);
+    return std::find(qps.begin(), qps.end(), number) != qps.end();
+  };
+  for (const OutLink* l : p.out) {
+    if (!uses(l->id.channel)) continue;
+    load.puts += l->max_in_flight * kWritesPerPart;
+    load.receives += l->max_in_flight;  // credits
+  }
+  for (const InLink* l : p.in) {
+    if (!uses(l->id.channel)) continue;
+    load.credits += l->max_in_flight;
+    load.receives += l->max_in_flight;
+  }
+  load.receives += kReceiveList;                   // used, and not posted again yet
+  load.credits += 2 * config_.rules.signal_every;  // finished, and not known to be
+  return load;
+}
+
+ConnectionPlan VerbsEndpoint::plan_connection(const Peer& p, size_t number) const {
+  const Path& path = p.paths[number / p.qps_per_path];
+  const Rail& mine = rails_[path.local_rail];
+  const RailRow& theirs = p.rails[path.remote_rail];
+  ConnectionPlan plan;
+  plan.local = {0, random_psn(), mine.lid, mine.gid.gid};
+  plan.remote.lid = theirs.lid;
+  std::copy(std::begin(theirs.gid), std::end(theirs.gid), plan.remote.gid.raw);
+  plan.port = mine.port;
+  plan.gid_index = static_cast<uint8_t>(mine.gid.index);
+  plan.global = mine.ethernet;
+  plan.mtu = std::min(mine.mtu, static_cast<ibv_mtu>(theirs.mtu));
+  // Another label for each queue pair: routers and links of a bond are chosen by it.
+  plan.flow_label = static_cast<uint32_t>((number + 1) * 0x9e37 + static_cast<size_t>(rank_) * 0x85eb) & 0xfffff;
+  plan.tuning = config_.tuning;
+  plan.tuning.timeout = staggered_timeout(config_.tuning.timeout, config_.timeout_stagger, number);
+  return plan;
+}
+
+Result<> VerbsEndpoint::make_completion_queue(size_t rail_index) {
+  Rail& rail = rails_[rail_index];
+  size_t entries = 1;
+  for (const Peer& p : peers_)
+    for (size_t q = 0; q < p.paths.size() * p.qps_per_path; ++q) {
+      if (p.paths[q / p.qps_per_path].local_rail != rail_index) continue;
+      entries += load_of(p, q).receives + 2 * config_.rules.max_posted;  // on failure all of them complete
+    }
+  if (entries > static_cast<size_t>(rail.max_completions))
+    return make_error(
+        twohopInvalidUsage,
+        "{} has completion queues of at most {} entries, {} are needed: set a smaller TWOHOP_NCHANNELS or "
+        "TWOHOP_IB_QPS_PER_CONNECTION",
+        rail.name, rail.max_completions, entries);
+  auto cq = CompletionQueue::create(rail.context, rail.channel, static_cast<int>(entries));
+  if (!cq) return cq.error();
+  rail.cq = std::move(*cq);
+  return {};
+}
+
+Result<> VerbsEndpoint::make_qp(size_t peer_index, size_t number) {
+  const Peer& p = peers_[peer_index];
+  const size_t rail_index = p.paths[number / p.qps_per_path].local_rail;
+  Rail& rail = rails_[rail_index];
+  const QpLoad load = load_of(p, number);
+  QueueDepths depths{2 * config_.rules.max_posted, static_cast<uint32_t>(load.receives), kInlineBytes};
+  TWOHOP_CHECK(sound(config_.rules, depths.send), "{} posted of {}, every {} signalled", config_.rules.max_posted,
+               depths.send, config_.rules.signal_every);
+  if (depths.receive > rail.max_requests)
+    return make_error(twohopInvalidUsage,
+                      "{} has queues of at most {} requests, {} receives are needed: set a smaller TWOHOP_NCHANNELS",
+                      rail.name, rail.max_requests, depths.receive);
+  auto pair = QueuePair::create(rail.pd, rail.cq, depths);
+  if (!pair) return pair.error();
+  ConnectionPlan plan = plan_connection(p, number);
+  plan.local.qpn = (*pair)->qp_num;
+  const auto id = static_cast<uint32_t>(qps_.size());
+  SendQueue queue(pair->get(), id, load.puts + load.credits + 1, config_.rules, &counters_);
+  Qp& qp = qps_.emplace_back(Qp{.pair = std::move(*pair),
+                                .plan = plan,
+                                .peer = peer_index,
+                                .rail = rail_index,
+                                .queue = std::move(queue),
+                                .receives = std::vector<ibv_recv_wr>(kReceiveList),
+                                .inline_tags = depths.inline_bytes >= kInlineBytes,
+                                .credits_left = static_cast<uint32_t>(load.credits)});
+  for (size_t i = 0; i < kReceiveList; ++i) {
+    qp.receives[i].wr_id = SendQueue::receive_wr_id(id);
+    qp.receives[i].next = i + 1 < kReceiveList ? &qp.receives[i + 1] : nullptr;
+  }
+  qp.owed.reserve(p.in.size());
+  if (auto r = modify(qp, to_init(qp.plan), "INIT"); !r) return r;
+  // All of them now, in whole lists: the peer may send as soon as it is told that we are ready.
+  for (qp.consumed = depths.receive; qp.consumed >= kReceiveList;)
+    if (auto r = replenish(qp); !r) return r;
+  return {};
+}
+
+Result<> VerbsEndpoint::make_queues() {
+  for (Rail& rail : rails_) {
+    SendRules& rules = config_.rules;
+    rules.max_posted = std::min(rules.max_posted, rail.max_requests / 2);
+    if (rules.max_posted < kMinMaxPosted)
+      return make_error(twohopInvalidUsage, "{} has queues of at most {} requests, at least {} are needed", rail.name,
+                        rail.max_requests, 2 * kMinMaxPosted);
+    rules.signal_every = std::min(rules.signal_every, rules.max_posted / 2);
+  }
+  for (size_t r = 0; r < rails_.size(); ++r)
+    if (auto made = make_completion_queue(r); !made) return made;
+  for (size_t i = 0; i < peers_.size(); ++i)
+    for (size_t q = 0; q < peers_[i].paths.size() * peers_[i].qps_per_path; ++q)
+      if (auto made = make_qp(i, q); !made) return made;
+  dirty_.reserve(qps_.size());
+  return {};
+}
+
+Result<> VerbsEndpoint::connect_qps(Peer& p, Deadline deadline) {
+  const size_t count = p.paths.size() * p.qps_per_path;
+  auto rows = receive_rows(p.socket.get(), count, deadline);
+  if (!rows) return about(p, rows.error().code, rows.error().message);
+  for (size_t q = 0; q < count; ++q) {
+    Qp& qp = qps_[p.first_qp + q];
+    qp.plan.remote.qpn = (*rows)[q].qpn;
+    qp.plan.remote.psn = (*rows)[q].psn;
+    if (auto r = modify(qp, to_ready_to_receive(qp.plan), "RTR"); !r) return r;
+    if (auto r = modify(qp, to_ready_to_send(qp.plan), "RTS"); !r) return r;
+    log_debug("rank {}: {}", rank_, describe(qp));
+  }
+  if (auto r = send_control(p.socket.get(), ControlKind::kReady, 0, deadline); !r)
+    return about(p, r.error().code, r.error().message);
+  return {};
+}
+
+Result<> VerbsEndpoint::modify(Qp& qp, const Transition& t, const char* to) const {
+  ibv_qp_attr attributes = t.attributes;
+  const Rail& rail = rails_[qp.rail];
+  const int failed = rail.context->api().modify_qp(qp.pair.get(), &attributes, t.mask);
+  if (failed == 0) return {};
+  const char* advice = "compare GID, MTU, service level and partition key with the fabric's";
+  if (failed == ENODEV)
+    advice = "the GID's network interface is down or the device was removed: see ip link, rdma link";
+  if (failed == ENODATA) advice = "the GID is empty: the interface has lost its address; see show_gids";
+  if (failed == ETIMEDOUT) advice = "the peer's address does not resolve: can this host ping it over that interface?";
+  if (failed == ENETUNREACH) advice = "there is no route to the peer's GID: are both ends in reachable subnets?";
+  Error e = system_error(failed, "{}: cannot go to {}", describe(qp), to);
+  e.message += fmt::format("; {}", advice);
+  e.scope = Scope::kRail;
+  e.rank = peers_[qp.peer].rank;
+  e.rail = static_cast<int>(qp.rail);
+  return e;
+}
+
+/// Posts one list of receives if so many have been used.
+Result<> VerbsEndpoint::replenish(Qp& qp) {
+  if (qp.consumed < kReceiveList) return {};
+  ibv_recv_wr* bad = nullptr;
+  if (const int failed = ibv_post_recv(qp.pair.get(), qp.receives.data(), &bad))
+    return system_error(failed, "{}: cannot post {} receives", describe(qp), kReceiveList);
+  qp.consumed -= kReceiveList;
+  return {};
+}
+
+}  // namespace twohop::verbs

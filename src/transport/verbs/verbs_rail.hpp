@@ -1,0 +1,55 @@
+// Which ports of which devices are this rank's rails? Opens them; what is sent over them is decided elsewhere.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "transport/verbs/verbs_attributes.hpp"
+#include "transport/verbs/verbs_gid.hpp"
+#include "transport/verbs/verbs_hca_list.hpp"
+#include "transport/verbs/verbs_hw_counters.hpp"
+#include "transport/verbs/verbs_objects.hpp"
+
+namespace twohop::verbs {
+
+/// What the user may ask for of the rails.
+struct RailWish {
+  HcaList hcas;
+  size_t max_rails = 16;
+  GidWish gid;
+  int mtu_bytes = 0;  // 0: the port's
+  RelaxedOrdering ordering = RelaxedOrdering::kAuto;
+};
+
+/// One port, open.
+struct Rail {
+  std::string name;  // "mlx5_0:1"
+  std::shared_ptr<Context> context;
+  std::shared_ptr<ProtectionDomain> pd;
+  std::shared_ptr<CompletionChannel> channel;
+  std::shared_ptr<CompletionQueue> cq;  // made once the number of queue pairs is known
+  uint8_t port = 1;
+  bool ethernet = false;
+  uint16_t lid = 0;
+  ibv_mtu mtu = IBV_MTU_1024;
+  GidEntry gid;
+  uint32_t max_requests = 0;  // per queue
+  int max_completions = 0;    // per completion queue
+
+  std::vector<MemoryRegion> regions;  // in the order in which they were registered
+  MemoryRegion tags;
+  HwCounters counters_at_start;
+  std::string last_event;  // the last asynchronous event that means trouble, in words; empty: none
+  bool down = false;       // by its asynchronous events
+
+  // Of the datapath.
+  bool armed = false;
+};
+
+const char* link_layer_name(bool ethernet);
+
+/// All active ports that the wish allows, in its order. Empty lists are errors that say what there is and why each was
+/// passed over.
+Result<std::vector<Rail>> open_rails(const std::shared_ptr<const VerbsLibrary>& library, const RailWish& wish);
+
+}  // namespace twohop::verbs

@@ -1,0 +1,97 @@
+// See verbs_send_queue.hpp.
+#include "transport/verbs/verbs_send_queue.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace twohop::verbs {
+
+uint64_t now_ns() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+SendQueue::SendQueue(ibv_qp* qp, uint32_t id, size_t capacity, const SendRules& rules, EndpointCounters* counters)
+    : qp_(qp), id_(uint64_t{id} << kNumberBits), rules_(rules), counters_(counters), ring_(capacity) {}
+
+Request& SendQueue::append() {
+  TWOHOP_CHECK(!full(), "send queue {} of {} requests is full", id_ >> kNumberBits, ring_.size());
+  if (empty()) ready_since_ns_ = now_ns();
+  Request& r = ring_[ready_ % ring_.size()];
+  r = {};
+  r.wr.wr_id = id_ | (ready_ & ((uint64_t{1} << kNumberBits) - 1));
+  ++ready_;
+  return r;
+}
+
+uint64_t SendQueue::end_of(uint64_t wr_id) const {
+  constexpr uint64_t kMask = (uint64_t{1} << kNumberBits) - 1;
+  const uint64_t finished = ((wr_id - done_) & kMask) + 1;
+  TWOHOP_CHECK(finished <= posted_ - done_, "completion of request {}, posted are {} to {}", wr_id & kMask, done_,
+               posted_);
+  return done_ + finished;
+}
+
+/// Signalled are: the last of a batch if somebody waits for anything in it, every n-th, and, in a batch of more than
+/// hold_bytes, the request after which hold_bytes are left, so that the next batch goes out before the wire is idle.
+void SendQueue::choose_signals(uint32_t count) {
+  uint64_t left = 0;
+  bool wanted = false, early_chosen = rules_.hold_bytes == 0;
+  for (uint32_t i = count; i-- > 0;) {
+    Request& r = ring_[(posted_ + i) % ring_.size()];
+    wanted |= r.wants_done;
+    const bool last = i + 1 == count;
+    // An early signal in a short batch costs more completions than it gains.
+    const bool early = !early_chosen && !last && left >= rules_.hold_bytes && count >= 16;
+    if (early) early_chosen = true;
+    r.wr.send_flags = (r.wr.send_flags & ~unsigned{IBV_SEND_SIGNALED}) | (early ? unsigned{IBV_SEND_SIGNALED} : 0);
+    left += r.sge.length;
+  }
+  Request& last = ring_[(posted_ + count - 1) % ring_.size()];
+  if (wanted || since_signal_ + count >= rules_.signal_every) {
+    last.wr.send_flags |= IBV_SEND_SIGNALED;
+    since_signal_ = 0;
+  } else {
+    since_signal_ += count;
+  }
+}
+
+/// Links the next `count` requests for one post_send.
+uint32_t SendQueue::chain(uint32_t count) {
+  uint32_t signalled = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    Request& r = ring_[(posted_ + i) % ring_.size()];
+    // Inline requests carry a pointer too; num_sge 0 has no bytes.
+    r.wr.sg_list = r.wr.num_sge > 0 ? &r.sge : nullptr;
+    r.wr.next = i + 1 < count ? &ring_[(posted_ + i + 1) % ring_.size()].wr : nullptr;
+    unfinished_bytes_ += r.sge.length;
+    signalled += (r.wr.send_flags & IBV_SEND_SIGNALED) != 0;
+  }
+  return signalled;
+}
+
+int SendQueue::post() {
+  while (!empty()) {
+    const uint64_t room = rules_.max_posted - std::min<uint64_t>(rules_.max_posted, posted_ - done_);
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>({ready_ - posted_, rules_.batch, room}));
+    if (count == 0) return 0;
+    const bool complete = count == rules_.batch;
+    if (unfinished_bytes_ > rules_.hold_bytes && !complete) return 0;
+    choose_signals(count);
+    const uint64_t now = now_ns();
+    if (posted_ == done_) first_unfinished_ns_ = now;
+    counters_->held_ns += now - ready_since_ns_;
+    ready_since_ns_ = now;
+    const uint32_t signalled = chain(count);
+    ibv_send_wr* bad = nullptr;
+    if (const int failed = ibv_post_send(qp_, &ring_[posted_ % ring_.size()].wr, &bad)) return failed;
+    posted_ += count;
+    ++counters_->doorbells;
+    counters_->work_requests += count;
+    counters_->signalled_completions += signalled;
+  }
+  return 0;
+}
+
+}  // namespace twohop::verbs
