@@ -63,6 +63,12 @@ TEST(Options, RefuseNumbersThatOnlyBeginAsNumbers) {
     EXPECT_THAT(refusal(std::string("TWOHOP_BUFFSIZE=") + value), HasSubstr("TWOHOP_BUFFSIZE=")) << value;
 }
 
+TEST(Options, TakeMinusOneOnlyWhereItMeansSomething) {
+  EXPECT_EQ(parse_options({"TWOHOP_IB_GID_INDEX=-1"}, nullptr)->ib_gid_index, -1);
+  EXPECT_THAT(refusal("TWOHOP_IB_GID_INDEX=-2"), HasSubstr("accepted are -1 to 1023"));
+  EXPECT_THAT(refusal("TWOHOP_NRAILS=-1"), HasSubstr("accepted are 0 to 16"));
+}
+
 TEST(Options, RefusePartsOfAChoice) {
   for (const char* value : {"fla", "flat,", "auto, two-hop", ",", "flat "})
     EXPECT_THAT(refusal(std::string("TWOHOP_ALGO=") + value), HasSubstr("accepted are")) << value;

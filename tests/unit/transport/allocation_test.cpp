@@ -17,6 +17,18 @@ thread_local size_t allocations = 0;
   if (void* p = std::malloc(bytes > 0 ? bytes : 1)) return p;
   std::abort();
 }
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return operator new(bytes);
+}
+[[gnu::noinline]] void* operator new[](size_t bytes) {
+  return operator new(bytes);
+}
+[[gnu::noinline]] void operator delete[](void* p) noexcept {
+  std::free(p);
+}
+[[gnu::noinline]] void operator delete[](void* p, size_t) noexcept {
+  std::free(p);
+}
 [[gnu::noinline]] void operator delete(void* p) noexcept {
   std::free(p);
 }
