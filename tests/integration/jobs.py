@@ -337,9 +337,9 @@ class Perf(JobCase):
             self.assertEqual(out.returncode, 2, out.stderr)
             self.assertIn("allreduce_perf:", out.stderr)
 
-    def refused(self, exit_code, *arguments, per_rank=None):
+    def refused(self, exit_code, *arguments, prefix=lambda rank: []):
         """What two ranks say that refuse to measure."""
-        with Job(2, [OPTIONS.perf, *map(str, arguments)], per_rank=per_rank) as job:
+        with Job(2, [OPTIONS.perf, *map(str, arguments)], prefix=prefix) as job:
             job.until_ended(60)
             self.assertEqual([rank.process.returncode for rank in job.ranks], [exit_code] * 2, job.story())
             self.assertNotIn("# Using ranks", job.ranks[0].text)
@@ -355,7 +355,7 @@ class Perf(JobCase):
             self.assertIn("2048.0 GiB per rank", text)
 
     def test_a_rank_that_is_no_number_is_not_called_rank_0(self):
-        for text in self.refused(3, per_rank={0: {"RANK": "x"}, 1: {"RANK": "x"}}):
+        for text in self.refused(3, prefix=lambda rank: ["env", "RANK=x"]):
             self.assertIn("RANK", text)
             self.assertNotIn("rank 0 of 2", text)
 
