@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: headers, libraries, the CMake package, the pkg-config file, the perf binaries.
+# What `cmake --install` puts where: headers, libraries, the CMake package, the pkg-config files, the perf binaries.
 # tests/install tries it all from a scratch prefix. The small tools of the tree itself are built here too.
 include(CMakePackageConfigHelpers)
 
@@ -37,8 +37,12 @@ install(FILES ${PROJECT_BINARY_DIR}/twohopConfig.cmake ${PROJECT_BINARY_DIR}/two
 # Relative to the .pc file itself, so that an installed tree can be moved.
 file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" PC_PREFIX "${PC_PREFIX}")
-configure_file(${PROJECT_SOURCE_DIR}/cmake/twohop.pc.in ${PROJECT_BINARY_DIR}/twohop.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/twohop.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(library twohop twohop_mpi)
+  if(TARGET ${library})
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  endif()
+endforeach()
 
 foreach(program allreduce_perf reduce_perf)
   if(TARGET ${program})

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <new>
 #include <sstream>
 
 #include "bench.hpp"
 #include "json_report.hpp"
+#include "preflight.hpp"
 #include "result_table.hpp"
 
 namespace twohop::perf {
@@ -110,6 +112,7 @@ int run(const PerfOptions& options, const Session& session, const std::vector<si
   auto list = workloads(options, buckets);
   size_t largest = 0;
   for (const auto& w : list) largest = std::max(largest, *std::max_element(w.bytes.begin(), w.bytes.end()));
+  if (!all_ranks_ready(options, session, largest)) return 2;
   Bench bench(session, options, largest);
   Printer printer(options, session);
   printer.preamble();
@@ -151,7 +154,13 @@ int main_with_ranks(const PerfOptions& options, int* argc, char*** argv) {
   int exit_code = 0;
   {
     Session session(launcher, options);
-    exit_code = run(options, session, buckets);
+    try {
+      exit_code = run(options, session, buckets);
+    } catch (const std::bad_alloc&) {  // the other ranks cannot wait for this one
+      say(fmt::format("rank {} of {}: out of memory: give a smaller -e/--maxbytes, fewer sizes, or a smaller -n",
+                      session.rank(), session.nranks()));
+      launcher.leave(3);
+    }
   }
   launcher.finish();
   return exit_code;

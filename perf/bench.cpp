@@ -53,7 +53,6 @@ struct Bench::Samples {
 Bench::Bench(const Session& session, const PerfOptions& options, size_t max_bytes)
     : session_(session), options_(options), buffer_bytes_(max_bytes) {
   rounds_ = options.schemes.size() > 1 ? std::min<size_t>(kRounds, static_cast<size_t>(options.iters)) : 1;
-  iters_per_round_ = (static_cast<size_t>(options.iters) + rounds_ - 1) / rounds_;
   send_ = new (kAlign) unsigned char[max_bytes + kGuardBytes];
   recv_ = new (kAlign) unsigned char[max_bytes + kGuardBytes];
   std::memset(send_, 0, max_bytes + kGuardBytes);
@@ -118,11 +117,13 @@ std::vector<Bench::Samples> Bench::run(const Case& c) const {
   for (size_t s = 0; s < nschemes; ++s)
     for (int i = 0; i < options_.warmup; ++i)
       for (size_t k = 0; k < c.counts.size(); ++k) call(c, s, k);
-  for (size_t round = 0; round < rounds_; ++round)
+  for (size_t round = 0; round < rounds_; ++round) {
+    auto [first, last] = round_part(static_cast<size_t>(options_.iters), rounds_, round);
     for (size_t s = 0; s < nschemes; ++s) {
       progress(c, s, round);
-      time_batch(c, s, static_cast<int>(iters_per_round_), samples[s]);
+      time_batch(c, s, static_cast<int>(last - first), samples[s]);
     }
+  }
   for (size_t s = 0; s < nschemes; ++s) check(c, s, samples[s]);
   return samples;
 }

@@ -44,7 +44,7 @@ class Bench {
 
   const Session& session_;
   const PerfOptions& options_;
-  size_t rounds_, iters_per_round_;
+  size_t rounds_;
   unsigned char *send_ = nullptr, *recv_ = nullptr;
   size_t buffer_bytes_ = 0;
 };

@@ -51,11 +51,17 @@ std::vector<double> combine_ranks(std::span<const double> all_ranks, size_t iter
   return out;
 }
 
+std::pair<size_t, size_t> round_part(size_t iters, size_t rounds, size_t round) {
+  return {iters * round / rounds, iters * (round + 1) / rounds};
+}
+
 double median_of_round_means(std::span<const double> times, size_t rounds) {
   if (times.empty()) return 0;
   std::vector<double> means;
-  size_t per_round = times.size() / rounds;
-  for (size_t r = 0; r < rounds; ++r) means.push_back(mean(times.subspan(r * per_round, per_round)));
+  for (size_t r = 0; r < rounds; ++r) {
+    auto [first, last] = round_part(times.size(), rounds, r);
+    means.push_back(mean(times.subspan(first, last - first)));
+  }
   return median(std::move(means));
 }
 

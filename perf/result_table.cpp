@@ -28,13 +28,12 @@ std::string header_line(const std::vector<std::string>& left, const std::vector<
                      half);
 }
 
-const Row* find(const std::vector<Row>& rows, const std::string& scheme, const Row& like) {
-  auto same = [&](const Row& r) {
-    return r.scheme == scheme && r.bytes == like.bytes && r.type == like.type && r.op == like.op &&
-           r.bucket == like.bucket && r.whole_step == like.whole_step;
-  };
-  auto it = std::find_if(rows.begin(), rows.end(), same);
-  return it == rows.end() ? nullptr : &*it;
+/// By their place: sizes that round to the same bytes make rows that look alike.
+std::vector<const Row*> rows_of(const std::vector<Row>& rows, const std::string& scheme) {
+  std::vector<const Row*> found;
+  for (const Row& row : rows)
+    if (row.scheme == scheme) found.push_back(&row);
+  return found;
 }
 
 std::string compared_line(const Row& row, const Row& base, int nnodes) {
@@ -104,11 +103,11 @@ std::string comparison(const std::vector<Row>& rows, const std::vector<std::stri
       "# {:>14}  {:>8}  {:>6}  {:<10}  {:>9}  {:>6}  {:>15}  {:>8}\n",
       shape.nranks, shape.nnodes, schemes.front(), "size (B)", "type", "redop", "scheme", "time (us)", "ratio",
       "bytes out", "x bound");
-  for (const Row& base : rows) {
-    if (base.scheme != schemes.front()) continue;
-    for (const auto& scheme : schemes)
-      if (const Row* row = find(rows, scheme, base)) text += compared_line(*row, base, shape.nnodes);
-  }
+  std::vector<std::vector<const Row*>> by_scheme;
+  for (const auto& scheme : schemes) by_scheme.push_back(rows_of(rows, scheme));
+  for (size_t i = 0; i < by_scheme.front().size(); ++i)
+    for (const auto& of_scheme : by_scheme)
+      if (i < of_scheme.size()) text += compared_line(*of_scheme[i], *by_scheme.front()[i], shape.nnodes);
   return text + "#\n";
 }
 

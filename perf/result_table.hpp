@@ -17,7 +17,8 @@ std::string table_footer(uint64_t nwrong, double average_busbw);
 std::string fit_number(double value, int width);
 
 /// One line per size: each scheme's time against the first scheme's, bytes out of the busiest node, and how much of
-/// that is necessary. Rows of all schemes, in any order.
+/// that is necessary. Every scheme's rows come in the same order; schemes may be
+/// mixed.
 std::string comparison(const std::vector<Row>& rows, const std::vector<std::string>& schemes, ClusterShape shape);
 
 }  // namespace twohop::perf

@@ -60,8 +60,11 @@ std::string Session::describe_ranks() const {
 void Session::require(twohopResult_t result, const char* call, twohopComm_t comm) const {
   if (result == twohopSuccess) return;
   std::string why = twohopGetLastError(comm);
-  fmt::print(stderr, "allreduce_perf: rank {} of {}: {}: {}{}{}\n", rank(), nranks(), call,
-             twohopGetErrorString(result), why.empty() ? "" : ": ", why);
+  // Before the library has read RANK nobody has checked that it is a number.
+  bool known = control_ || launcher_.kind() == Launcher::Kind::kMpi;
+  std::string who = known ? fmt::format("rank {} of {}: ", rank(), nranks()) : "";
+  fmt::print(stderr, "allreduce_perf: {}{}: {}{}{}\n", who, call, twohopGetErrorString(result), why.empty() ? "" : ": ",
+             why);
   launcher_.leave(3);
 }
 

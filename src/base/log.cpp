@@ -2,13 +2,16 @@
 #include "base/log.hpp"
 
 #include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "base/options.hpp"
@@ -46,6 +49,54 @@ std::string replace_all(std::string text, std::string_view what, std::string_vie
   return text;
 }
 
+/// A file, until it cannot be written: then stderr, which is told why once and whatever the level is.
+class FileOrStderr : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit FileOrStderr(const std::string& pattern) : pattern_(pattern) {
+    std::string name = replace_all(replace_all(pattern, "%h", host_name()), "%p", std::to_string(getpid()));
+    try {
+      file_ = std::make_unique<spdlog::sinks::basic_file_sink_st>(name);
+    } catch (const spdlog::spdlog_ex& e) {
+      complain(e.what());
+    }
+  }
+
+ protected:
+  // A line counts as written when it is flushed: it is seldom, and the next one may be too late to notice.
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (file_ && write_to_file(message)) return;
+    spdlog::memory_buf_t text;
+    formatter_->format(message, text);
+    std::fwrite(text.data(), 1, text.size(), stderr);
+  }
+  void flush_() override {}
+  void set_formatter_(std::unique_ptr<spdlog::formatter> formatter) override {
+    if (file_) file_->set_formatter(formatter->clone());
+    base_sink::set_formatter_(std::move(formatter));
+  }
+
+ private:
+  bool write_to_file(const spdlog::details::log_msg& message) {
+    try {
+      file_->log(message);
+      file_->flush();
+      return true;
+    } catch (const spdlog::spdlog_ex& e) {
+      file_.reset();
+      complain(e.what());
+      return false;
+    }
+  }
+
+  void complain(const char* why) const {
+    fmt::print(stderr, "{}:{} twohop WARN TWOHOP_DEBUG_FILE={}: {}; logging to stderr\n", host_name(), getpid(),
+               pattern_, why);
+  }
+
+  std::string pattern_;
+  std::unique_ptr<spdlog::sinks::basic_file_sink_st> file_;
+};
+
 class Log {
  public:
   static Log& get() {
@@ -64,25 +115,16 @@ class Log {
   }
 
   void open(const std::string& pattern) {
-    std::string failure;
-    spdlog::sink_ptr sink = pattern.empty() ? nullptr : open_file(pattern, failure);
-    if (!sink) sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    spdlog::sink_ptr sink;
+    if (pattern.empty())
+      sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    else
+      sink = std::make_shared<FileOrStderr>(pattern);
     logger_ = std::make_unique<spdlog::logger>("twohop", std::move(sink));
     logger_->set_level(spdlog::level::trace);
     logger_->flush_on(spdlog::level::trace);
     // %P is asked for at each line, so that a forked process signs with its own number.
     logger_->set_pattern(replace_all(host_name(), "%", "%%") + ":%P twohop %v");
-    if (!failure.empty() && enabled(LogLevel::kWarn)) line(LogLevel::kWarn, failure);
-  }
-
-  static spdlog::sink_ptr open_file(const std::string& pattern, std::string& failure) {
-    std::string name = replace_all(replace_all(pattern, "%h", host_name()), "%p", std::to_string(getpid()));
-    try {
-      return std::make_shared<spdlog::sinks::basic_file_sink_mt>(name);
-    } catch (const spdlog::spdlog_ex& e) {
-      failure = fmt::format("TWOHOP_DEBUG_FILE={}: {}; logging to stderr", pattern, e.what());
-      return nullptr;
-    }
   }
 
   LogLevel level_;

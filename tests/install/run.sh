@@ -55,6 +55,13 @@ read -ra flags <<<"$(pkg-config --cflags --libs twohop)"
 cc -std=c99 -o "$scratch/hello" "$source_dir/examples/hello_allreduce.c" "${flags[@]}" "-Wl,-rpath,$libdir"
 "${launch[@]}" "$scratch/hello"
 
+if [[ -f $libdir/pkgconfig/twohop_mpi.pc ]]; then
+  say "pkg-config: build mpi_consumer"
+  read -ra flags <<<"$(pkg-config --cflags --libs twohop_mpi)"
+  mpicc -o "$scratch/mpi_hello" "$source_dir/tests/install/consumer/mpi_consumer.c" "${flags[@]}" "-Wl,-rpath,$libdir"
+  (. "$source_dir/scripts/lib.sh" && mpi_environment && mpirun -np 2 "$scratch/mpi_hello")
+fi
+
 if [[ -x $prefix/bin/allreduce_perf ]]; then
   say "the installed allreduce_perf finds its libraries"
   "$prefix/bin/allreduce_perf" --help >"$scratch/perf.log"

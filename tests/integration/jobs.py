@@ -337,6 +337,28 @@ class Perf(JobCase):
             self.assertEqual(out.returncode, 2, out.stderr)
             self.assertIn("allreduce_perf:", out.stderr)
 
+    def refused(self, exit_code, *arguments, prefix=lambda rank: []):
+        """What two ranks say that refuse to measure."""
+        with Job(2, [OPTIONS.perf, *map(str, arguments)], prefix=prefix) as job:
+            job.until_ended(60)
+            self.assertEqual([rank.process.returncode for rank in job.ranks], [exit_code] * 2, job.story())
+            self.assertNotIn("# Using ranks", job.ranks[0].text)
+            return [rank.text for rank in job.ranks]
+
+    def test_an_unwritable_json_file_is_told_before_measuring(self):
+        path = os.path.join(self.folder, "no", "such", "folder")
+        self.assertIn(f"--json {path}: cannot be written: No such file", self.refused(2, "--json", path)[0])
+
+    def test_sizes_beyond_the_memory_are_refused_by_every_rank(self):
+        for text in self.refused(2, "-b", "1T", "-e", "1T"):
+            self.assertIn("-e/--maxbytes 1099511627776: ", text)
+            self.assertIn("2048.0 GiB per rank", text)
+
+    def test_a_rank_that_is_no_number_is_not_called_rank_0(self):
+        for text in self.refused(3, prefix=lambda rank: ["env", "RANK=x"]):
+            self.assertIn("RANK", text)
+            self.assertNotIn("rank 0 of 2", text)
+
     def test_every_failing_rank_says_why(self):
         with Job(2, [OPTIONS.perf], {"TWOHOP_NCHANNELS": "many"}) as job:
             job.until_ended(60)

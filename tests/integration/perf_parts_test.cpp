@@ -64,9 +64,17 @@ TEST(PerfOptions, ExpandsAllAndRefusesUnknownNames) {
   EXPECT_EQ(std::get<PerfOptions>(parse({"-d", "all"})).types.size(), 12u);
   EXPECT_EQ(std::get<PerfOptions>(parse({"-o", "all"})).ops.size(), 6u);
   EXPECT_THAT(std::get<PerfOptions>(parse({"--scheme", "two-hop,flat"})).schemes, ElementsAre("two-hop", "flat"));
+  EXPECT_THAT(std::get<PerfOptions>(parse({"--scheme", "flat,two-hop,flat"})).schemes, ElementsAre("flat", "two-hop"));
   EXPECT_THAT(refusal({"-d", "float16"}), HasSubstr("half"));
   EXPECT_THAT(refusal({"--scheme", "ring"}), HasSubstr("flat-naive"));
   EXPECT_THAT(refusal({"-b", "2M", "-e", "1M"}), HasSubstr("above"));
+}
+
+TEST(PerfOptions, HasTheRangesOfTheLibrary) {
+  for (const char* good : {"0", "1", "1024"}) EXPECT_EQ(refusal({"--ranks-per-node", good}), "accepted");
+  for (const char* bad : {"-1", "1025", "2000"}) EXPECT_THAT(refusal({"--ranks-per-node", bad}), HasSubstr("1024"));
+  for (const char* good : {"1", "604800"}) EXPECT_EQ(refusal({"-T", good}), "accepted");
+  for (const char* bad : {"0", "0.5", "604801", "999999"}) EXPECT_THAT(refusal({"-T", bad}), HasSubstr("604800"));
 }
 
 TEST(PerfOptions, AcceptsGpuFlagsOnlyWhereTheyChangeNothing) {
@@ -214,6 +222,23 @@ TEST(IterationStats, SummarizesAndCombines) {
   std::vector<double> rounds{1, 3, 100, 100, 4, 4};
   EXPECT_EQ(median_of_round_means(rounds, 3), 4);
   EXPECT_EQ(median_of_round_means(rounds, 1), 212.0 / 6);
+  std::vector<double> uneven{1, 2, 3, 100, 100, 5, 7};  // 1 2 | 3 100 | 100 5 7
+  EXPECT_EQ(median_of_round_means(uneven, 3), 112.0 / 3);
+}
+
+TEST(IterationStats, RoundsShareAllIterationsAndNoMore) {
+  for (size_t iters : {5u, 6u, 7u, 9u, 20u, 101u})
+    for (size_t rounds : {1u, 2u, 5u}) {
+      size_t next = 0;
+      for (size_t r = 0; r < rounds; ++r) {
+        auto [first, last] = round_part(iters, rounds, r);
+        EXPECT_EQ(first, next);
+        EXPECT_GT(last, first);
+        EXPECT_LE(last - first, iters / rounds + 1);
+        next = last;
+      }
+      EXPECT_EQ(next, iters);
+    }
 }
 
 Row example() {
@@ -260,6 +285,18 @@ TEST(ResultTable, ComparesSchemesWithTheAnalyticBound) {
   flat.out_of_place.time_us *= 2;
   std::string text = comparison({flat, example()}, {"flat", "two-hop"}, {4, 2});
   EXPECT_THAT(text, HasSubstr("0.50         33600000     1.001")) << text;
+}
+
+TEST(ResultTable, ComparesRowsOfTheSameSizeByTheirPlace) {
+  std::vector<Row> rows(4, example());
+  for (size_t i = 0; i < 4; ++i) {
+    rows[i].scheme = i % 2 ? "two-hop" : "flat";
+    rows[i].out_of_place.time_us = std::vector<double>{100, 50, 1000, 750}[i];
+  }
+  std::string text = comparison(rows, {"flat", "two-hop"}, {4, 2});
+  EXPECT_THAT(text, testing::ContainsRegex("two-hop +50.00 +0.50 ")) << text;
+  EXPECT_THAT(text, testing::ContainsRegex("two-hop +750.00 +0.75 ")) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3 + 4 + 1) << text;
 }
 
 TEST(JsonReport, HasOneResultPerPlacement) {

@@ -92,6 +92,19 @@ TEST_F(Log, FallsBackToStderrWhenTheFileCannotBeOpened) {
               "WARN TWOHOP_DEBUG_FILE=/proc/no/such/folder/log: [^\n]*; logging to stderr\n" LINE "ERROR e1");
 }
 
+TEST_F(Log, TellsOfAFileThatCannotBeOpenedWhateverTheLevel) {
+  for (const char* level : {"NONE", "VERSION"})
+    EXPECT_EXIT(say_everything(level, "/proc/no/such/folder/log"), testing::ExitedWithCode(0),
+                "^" LINE "WARN TWOHOP_DEBUG_FILE=/proc/no/such/folder/log: [^\n]*No such file");
+}
+
+TEST_F(Log, FallsBackToStderrOnceWhenTheFileCanNoLongerBeWritten) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "needs /dev/full";
+  EXPECT_EXIT(say_everything("WARN", "/dev/full"), testing::ExitedWithCode(0),
+              "^" LINE "WARN TWOHOP_DEBUG_FILE=/dev/full: [^\n]*No space left on device; logging to stderr\n" LINE
+              "ERROR e1\n" LINE "WARN w2\n$");
+}
+
 TEST_F(Log, SignsWithTheNumberOfAForkedProcess) {
   auto program = [] {
     log_warn("from {}", getpid());
