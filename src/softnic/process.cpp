@@ -189,7 +189,8 @@ void Process::leave(bool keep_mapped) {
   if (helper_.joinable()) helper_.join();
   {
     std::lock_guard guard(state()->lock);
-    release_resources(slot_);
+    // Once our helper has let go of its life lock, another process may have found the slot free and taken it.
+    if (state()->processes[slot_].pid == getpid()) release_resources(slot_);
   }
   for (auto& [id, fd] : channels_) close(fd);
   channels_.clear();
