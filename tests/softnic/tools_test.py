@@ -86,6 +86,23 @@ class Devinfo(unittest.TestCase):
         return subprocess.run(["ibv_devinfo", *flags], env=environment(words, way), capture_output=True, text=True,
                               timeout=DEADLINE_S, check=False)
 
+    def test_many_processes_join_and_leave_at_once(self):
+        """Six at a time, 300 in all: a process that leaves must not take the place of one that joins."""
+        running = []
+        try:
+            for _ in range(300):
+                running.append(subprocess.Popen(["ibv_devinfo"], env=environment("devices=2"), stdout=subprocess.DEVNULL))
+                if len(running) == 6:
+                    self.assertEqual(running[0].wait(timeout=DEADLINE_S), 0)
+                    running.pop(0)
+            for process in running:
+                self.assertEqual(process.wait(timeout=DEADLINE_S), 0)
+        finally:
+            for process in running:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+
     def test_lists_the_devices_that_were_asked_for(self):
         text = self.run_devinfo(words="devices=3").stdout
         self.assertEqual(re.findall(r"hca_id:\s+(\S+)", text), ["softnic0", "softnic1", "softnic2"])
