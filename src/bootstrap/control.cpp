@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 #include <optional>
 
 #include "base/options.hpp"
@@ -54,7 +55,7 @@ class TreeControl final : public Control {
   ~TreeControl() override {
     if (process_ != getpid()) {
       // A forked child: threads that held locks of ours do not exist here, so it touches nothing.
-      new std::pair(std::move(watcher_), std::move(tree_));
+      (void)new (std::nothrow) std::pair(std::move(watcher_), std::move(tree_));
       return;
     }
     tree_->leave();
