@@ -15,12 +15,21 @@ constexpr Linear linear(int64_t per_round, int64_t offset) {
   return {per_round, offset};
 }
 
+/// Item t of a sequence of `items` items a round as (round, item in it); t may lie before the first round.
+struct ItemOfRound {
+  int64_t round, item;
+};
+constexpr ItemOfRound split(int64_t t, int64_t items) {
+  const int64_t round = t >= 0 ? t / items : -((-t + items - 1) / items);
+  return {round, t - round * items};
+}
+
 /// The same for a position known as a function of an item t of a round of `items` items, with t possibly before the
 /// round.
 template <class Pos>
 Linear at_item(int64_t t, int64_t items, int64_t per_round, Pos pos_in_round) {
-  const int64_t round = t >= 0 ? t / items : -((-t + items - 1) / items);
-  return {per_round, round * per_round + pos_in_round(t - round * items)};
+  const auto [round, item] = split(t, items);
+  return {per_round, round * per_round + pos_in_round(item)};
 }
 
 struct ChunkId {

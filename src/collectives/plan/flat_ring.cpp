@@ -58,13 +58,6 @@ class Writer {
   Linear finished(int t, int i) const { return linear(int64_t{n_ - 2} * k_, int64_t{t - 1} * k_ + i); }
   Linear done(int64_t round, int64_t t, int i) const { return linear(int64_t{n_} * k_, (round * n_ + t) * k_ + i + 1); }
   Linear puts(int64_t round, int64_t count) const { return linear(n_ - 1, round * (n_ - 1) + count); }
-  struct Item {
-    int64_t round, t;
-  };
-  static Item split(int64_t t, int64_t items) {
-    const int64_t round = t >= 0 ? t / items : -((-t + items - 1) / items);
-    return {round, t - round * items};
-  }
 
   Program alone() {
     LaneBuilder lane(program_, kRing);

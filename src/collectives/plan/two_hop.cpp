@@ -128,9 +128,7 @@ class Writer {
   /// Waits until nobody reads what slot (t, i) of this rank's area of shard s held before.
   void wait_until_read(LaneBuilder& lane, int s, int t, int i) {
     const int items = area_items();
-    const int64_t before = int64_t{t} - p_.blocks;
-    const int64_t round = before >= 0 ? before / items : -((-before + items - 1) / items);
-    const int64_t item = before - round * items;
+    const auto [round, item] = split(int64_t{t} - p_.blocks, items);
     const bool complete = item == items - 1;
     if (!complete) return lane.sent(ring_link(s), puts(round, item + 1));
     if (!gather_) {
