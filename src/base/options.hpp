@@ -1,4 +1,4 @@
-// The options table: every TWOHOP_* variable, its range, default and help. The only place that reads them.
+// The options table: every TWOHOP_* variable, its range, default and help.
 //
 // A process reads its environment once, at the first use of the library (options()). A value that does not parse or
 // lies outside its range is an error that every twohopCommInit* returns; an unknown TWOHOP_* name is a warning
