@@ -47,6 +47,7 @@ struct Options {
   std::string job_secret;                     // TWOHOP_JOB_SECRET
   std::string debug = "WARN";                 // TWOHOP_DEBUG
   std::string debug_file;                     // TWOHOP_DEBUG_FILE
+  std::string trace;                          // TWOHOP_TRACE: empty: off
 };
 
 /// "NAME=value" strings, as in the process's environment.
