@@ -77,8 +77,9 @@ class FileOrStderr : public spdlog::sinks::base_sink<std::mutex> {
   }
 
   void complain(const char* why) const {
-    fmt::print(stderr, "{}:{} twohop WARN TWOHOP_DEBUG_FILE={}: {}; logging to stderr\n", host_name(), getpid(),
-               pattern_, why);
+    const std::string text = fmt::format("{}:{} twohop WARN TWOHOP_DEBUG_FILE={}: {}; logging to stderr\n", host_name(),
+                                         getpid(), pattern_, why);
+    std::fputs(text.c_str(), stderr);  // fmt::print would throw where stderr is closed
   }
 
   std::string pattern_;

@@ -97,8 +97,9 @@ const std::vector<Row>& table() {
       {"TWOHOP_DEBUG_FILE", &Options::debug_file, kText, 0, 4095, "",
        "Logs into this file, `%h` in its name is the host and `%p` the process; empty: stderr."},
       {"TWOHOP_TRACE", &Options::trace, kText, 0, 4095, "",
-       "Writes a trace for Perfetto when a communicator is destroyed, into a file of each rank: `%r` in its name is the "
-       "rank, `%h` the host, `%p` the process; empty: none."},
+       "Writes a trace for Perfetto when a communicator is destroyed, into a file of each rank: `%r` in its name is "
+       "the "
+       "rank, `%h` the host, `%p` the process; further communicators of a process get a number added; empty: none."},
   };
   return rows;
 }

@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -50,6 +53,19 @@ std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+/// A rank's second communicator must not write over the first one's file: "t0.json", "t0.2.json", ...
+std::string unused_in_this_process(const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::string, int> used;
+  const std::lock_guard lock(mutex);
+  const int times = ++used[name];
+  if (times == 1) return name;
+  const std::filesystem::path path(name);
+  std::filesystem::path numbered = path;
+  numbered.replace_extension(fmt::format("{}{}", times, path.extension().string()));
+  return numbered;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Trace>> Trace::open(const std::string& pattern, int rank, const std::string& comm_name) {
@@ -58,7 +74,7 @@ Result<std::unique_ptr<Trace>> Trace::open(const std::string& pattern, int rank,
                       "TWOHOP_TRACE={}: every rank writes a file, so its name must have %r (the rank) or %p (the "
                       "process) in it, as in trace-%r.json",
                       pattern);
-  const std::string name = expand_file_name(pattern, rank);
+  const std::string name = unused_in_this_process(expand_file_name(pattern, rank));
   std::FILE* file = std::fopen(name.c_str(), "we");
   if (!file) return system_error(errno, "TWOHOP_TRACE={}: {} cannot be written", pattern, name);
   return std::unique_ptr<Trace>(new Trace(file, name, rank, comm_name));
@@ -138,19 +154,19 @@ void Trace::look_at_links() {
 // ---- The file ----------------------------------------------------------------------------------------------------
 
 void Trace::write() {
-  fmt::print(file_,
-             "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"rank\":{},\"communicator\":{},\"left_out\":{}}},\n"
-             "\"traceEvents\":[",
-             rank_, json_text(comm_name_), left_out_);
+  print(
+      "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"rank\":{},\"communicator\":{},\"left_out\":{}}},\n"
+      "\"traceEvents\":[",
+      rank_, json_text(comm_name_), left_out_);
   write_names();
   for (const Event& e : events_) write_event(e);
-  fmt::print(file_, "\n]}}\n");
+  print("\n]}}\n");
 }
 
 void Trace::write_names() {
   auto name = [this](const char* what, int track, const std::string& text) {
-    fmt::print(file_, "{}\n{{\"ph\":\"M\",\"name\":\"{}\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}",
-               first_ ? "" : ",", what, rank_, track, json_text(text));
+    print("{}\n{{\"ph\":\"M\",\"name\":\"{}\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}", first_ ? "" : ",",
+          what, rank_, track, json_text(text));
     first_ = false;
   };
   name("process_name", 0, fmt::format("rank {}{}{}", rank_, comm_name_.empty() ? "" : " of ", comm_name_));
@@ -169,25 +185,22 @@ void Trace::write_names() {
 void Trace::write_event(const Event& e) {
   std::fputc(',', file_);
   if (e.kind == Kind::kPut) return write_put(e);
-  fmt::print(file_, "\n{{\"name\":\"{}\",\"pid\":{},\"ts\":{:.3f},", name_of(e.kind), rank_, to_us(e.begin_ns));
+  print("\n{{\"name\":\"{}\",\"pid\":{},\"ts\":{:.3f},", name_of(e.kind), rank_, to_us(e.begin_ns));
   switch (e.kind) {
     case Kind::kArrived:
-      fmt::print(file_, "\"ph\":\"i\",\"s\":\"t\",\"cat\":\"wire\",\"tid\":{},\"args\":{{\"put\":{}}}}}",
-                 kWireTracks + static_cast<int>(e.link), e.number);
+      print("\"ph\":\"i\",\"s\":\"t\",\"cat\":\"wire\",\"tid\":{},\"args\":{{\"put\":{}}}}}",
+            kWireTracks + static_cast<int>(e.link), e.number);
       break;
     case Kind::kCall:
-      fmt::print(file_,
-                 "\"ph\":\"X\",\"cat\":\"call\",\"tid\":0,\"dur\":{:.3f},\"args\":{{\"call\":{},\"bytes\":{}}}}}",
-                 to_us(e.duration_ns), e.number, e.bytes);
+      print("\"ph\":\"X\",\"cat\":\"call\",\"tid\":0,\"dur\":{:.3f},\"args\":{{\"call\":{},\"bytes\":{}}}}}",
+            to_us(e.duration_ns), e.number, e.bytes);
       break;
     case Kind::kWaited:
-      fmt::print(file_,
-                 "\"ph\":\"X\",\"cat\":\"wait\",\"tid\":{},\"dur\":{:.3f},\"args\":{{\"for\":\"{}\",\"round\":{}}}}}",
-                 lane_track(e), to_us(e.duration_ns), step_name(static_cast<StepKind>(e.waited_for)), e.number);
+      print("\"ph\":\"X\",\"cat\":\"wait\",\"tid\":{},\"dur\":{:.3f},\"args\":{{\"for\":\"{}\",\"round\":{}}}}}",
+            lane_track(e), to_us(e.duration_ns), step_name(static_cast<StepKind>(e.waited_for)), e.number);
       break;
     default:
-      fmt::print(
-          file_,
+      print(
           "\"ph\":\"X\",\"cat\":\"node\",\"tid\":{},\"dur\":{:.3f},\"args\":{{\"round\":{},\"shard\":{},\"chunk\":{},"
           "\"bytes\":{}}}}}",
           lane_track(e), to_us(e.duration_ns), e.number, e.shard, e.chunk, e.bytes);
@@ -200,9 +213,9 @@ void Trace::write_put(const Event& e) {
   const std::string head =
       fmt::format("{{\"name\":\"channel {} to rank {}\",\"cat\":\"wire\",\"pid\":{},\"tid\":0,\"id\":\"{}.{}.{}\",",
                   id.channel, id.dst, rank_, rank_, e.link, e.number);
-  fmt::print(file_, "\n{}\"ph\":\"b\",\"ts\":{:.3f},\"args\":{{\"put\":{},\"bytes\":{}}}}},", head, to_us(e.begin_ns),
-             e.number, e.bytes);
-  fmt::print(file_, "\n{}\"ph\":\"e\",\"ts\":{:.3f}}}", head, to_us(e.begin_ns + e.duration_ns));
+  print("\n{}\"ph\":\"b\",\"ts\":{:.3f},\"args\":{{\"put\":{},\"bytes\":{}}}}},", head, to_us(e.begin_ns), e.number,
+        e.bytes);
+  print("\n{}\"ph\":\"e\",\"ts\":{:.3f}}}", head, to_us(e.begin_ns + e.duration_ns));
 }
 
 }  // namespace twohop

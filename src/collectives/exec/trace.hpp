@@ -6,6 +6,8 @@
 // destructor. Times are the host's clock: files of ranks of one host fit together, of several as well as their clocks.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -63,6 +65,12 @@ class Trace {
   void write_names();
   void write_event(const Event& event);
   void write_put(const Event& event);
+  /// A file that cannot be written is noticed at the end (fmt::print would throw).
+  template <class... Args>
+  void print(fmt::format_string<Args...> f, Args&&... args) {
+    const std::string text = fmt::format(f, std::forward<Args>(args)...);
+    std::fwrite(text.data(), 1, text.size(), file_);
+  }
 
   std::FILE* file_;
   std::string name_;

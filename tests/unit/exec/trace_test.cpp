@@ -21,7 +21,10 @@ constexpr int kRanks = 4;
 
 class TraceFile : public testing::Test {
  protected:
-  TraceFile() : folder_(std::filesystem::temp_directory_path() / fmt::format("trace_test.{}", getpid())) {
+  TraceFile()
+      : folder_(
+            std::filesystem::temp_directory_path() /
+            fmt::format("trace_test.{}.{}", getpid(), testing::UnitTest::GetInstance()->current_test_info()->name())) {
     std::filesystem::create_directory(folder_);
   }
   ~TraceFile() override { std::filesystem::remove_all(folder_); }
@@ -94,6 +97,18 @@ TEST_F(TraceFile, HoldsEveryPutAndAllSpansInsideTheirCalls) {
       EXPECT_LE(e["ts"].get<double>() + e["dur"].get<double>(), last + 1);
     }
   }
+}
+
+TEST_F(TraceFile, OnAFullDiskCostsAWarningAndNothingElse) {
+  for (int rank = 0; rank < kRanks; ++rank) std::filesystem::create_symlink("/dev/full", file(rank));
+  run_calls("t%r.json", 100'000);
+}
+
+TEST_F(TraceFile, OfALaterCommunicatorHasANumberInItsName) {
+  run_calls("t%r.json", 10);
+  run_calls("t%r.json", 20);
+  EXPECT_EQ(Json::parse(std::ifstream(folder_ / "t1.2.json"))["otherData"]["rank"], 1);
+  EXPECT_EQ(read(1)["otherData"]["rank"], 1);
 }
 
 TEST_F(TraceFile, NeedsANameOfItsOwnForEachRank) {
