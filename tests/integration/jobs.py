@@ -222,6 +222,8 @@ class Failures(JobCase):
                     os.kill(job.ranks[1].process.pid, signal.SIGSTOP)
                     others = [r for r in range(nranks) if r != 1]
                     self.assert_errors(job, others, TIMEOUT, 8.0, time.monotonic())
+                    self.assertRegex(job.story(), r"rank\(s\) 1 did not say where they are", "who is late")
+                    self.assertRegex(job.story(), r"channel +lane +round", "the table of lanes")
 
     def test_calls_that_do_not_match_are_never_computed(self):
         for nranks, environment in self.SHAPES:

@@ -41,6 +41,7 @@ Result<> Communicator::start(const Call& call) {
   if (auto e = failure()) return *e;
   execution_->start(call, algorithm_for(call), ++number_);
   running_ = true;
+  entered_.store(number_, std::memory_order_relaxed);
   return {};
 }
 
@@ -50,13 +51,31 @@ Result<Communicator::Progress> Communicator::progress() {
   if (!done) return done.error();
   if (*done == Progress::kDone) {
     running_ = false;
+    left_.store(number_, std::memory_order_relaxed);
     ++counters_.calls;
   }
   return *done;
 }
 
-std::string Communicator::where_it_waits() const {
-  return execution_->where_it_waits();
+void Communicator::note_standstill(double still_s) {
+  execution_->look_at_lanes();
+  waits_for_.store(execution_->waits_for(), std::memory_order_relaxed);
+  still_ms_.store(static_cast<uint32_t>(still_s * 1e3), std::memory_order_relaxed);
+}
+
+Standing Communicator::standing() const {
+  Standing s;
+  s.call = entered_.load(std::memory_order_relaxed);
+  s.place = s.call > left_.load(std::memory_order_relaxed) ? Standing::Place::kInCall : Standing::Place::kBetweenCalls;
+  s.waits_for = waits_for_.load(std::memory_order_relaxed);
+  s.still_ms = still_ms_.load(std::memory_order_relaxed);
+  return s;
+}
+
+Communicator::HangReport Communicator::hang_report() {
+  constexpr std::chrono::milliseconds kAnswerTime{1000};
+  const auto standings = control_->roll_call(kAnswerTime);
+  return {who_is_late(standings, rank(), number_) + "; " + execution_->where_it_waits(), execution_->hang_table()};
 }
 
 void Communicator::prepare_sleep(std::vector<pollfd>& fds) {

@@ -56,8 +56,15 @@ class Communicator {
   /// Advances the running call without blocking: what was done, and whether the call is complete.
   using Progress = Execution::Progress;
   Result<Progress> progress();
-  /// Where a call stands that does not move: each lane that waits, and for whom. For messages.
-  std::string where_it_waits() const;
+  /// For the waiter, now and then while the call does not move: keeps what hang reports and other ranks' roll calls
+  /// need.
+  void note_standstill(double still_s);
+  /// Where the call stands, lane by lane, and which rank is late; asks the others, which takes up to a second.
+  struct HangReport {
+    std::string summary, table;
+  };
+  HangReport hang_report();
+  std::string hang_table() const { return execution_->hang_table(); }
 
   /// For the waiter: between prepare_sleep and end_sleep peers that signal write to one of the fds.
   void prepare_sleep(std::vector<pollfd>& fds);
@@ -81,6 +88,7 @@ class Communicator {
   Communicator(const CommConfig& config, const Options& options) : config_(config), options_(options) {}
   bool record_failure(const Error& error);  // true when it is the first
   const Algorithm& algorithm_for(const Call& call) const;
+  Standing standing() const;
 
   CommConfig config_;
   Options options_;
@@ -95,6 +103,10 @@ class Communicator {
   std::unique_ptr<Execution> execution_;
   bool running_ = false;
   uint64_t number_ = 0;  // of the last call started
+  // For roll calls, which the watcher thread answers.
+  std::atomic<uint64_t> entered_{0}, left_{0};  // the last call begun, and ended
+  std::atomic<int> waits_for_{-1};
+  std::atomic<uint32_t> still_ms_{0};
   CommCounters counters_;
 
   std::atomic<bool> failed_{false};

@@ -301,7 +301,7 @@ void CommunicatorInit::start_watching() {
   const unsigned cores = std::thread::hardware_concurrency();
   comm_->spin_polls_ = ranks_here_ <= static_cast<int>(cores) ? static_cast<int>(options_.spin) : 1;
   Communicator* comm = comm_.get();
-  comm->control_->watch([comm](const Error& e) { comm->record_failure(e); });
+  comm->control_->watch([comm](const Error& e) { comm->record_failure(e); }, [comm] { return comm->standing(); });
   const Cluster& c = comm->cluster_;
   log_info("{}rank {} of {}: node {} of {}, local rank {} of {}, {} channels, {} kernels, network {}",
            comm->name().empty() ? "" : comm->name() + ": ", rank_, nranks_, c.node_of[rank_], c.nnodes(),

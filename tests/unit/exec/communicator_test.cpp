@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <latch>
 #include <numeric>
 #include <thread>
 
@@ -17,13 +18,14 @@ using Body = std::function<void(Communicator&)>;
 
 /// Runs `body` on every rank of a fresh communicator. One node per entry of `nodes` would need several hosts: virtual
 /// nodes of equal size instead, the last one smaller.
-void with_ranks(int nranks, int ranks_per_node, const std::string& algo, const Body& body, Options options = {}) {
+void with_ranks(int nranks, int ranks_per_node, const std::string& algo, const Body& body, Options options = {},
+                double timeout_s = 20) {
   auto id = make_unique_id(options);
   ASSERT_TRUE(id) << id.error().message;
   CommConfig config;
   config.algo = algo;
   config.ranks_per_node = ranks_per_node;
-  config.timeout_s = 20;
+  config.timeout_s = timeout_s;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < nranks; ++rank)
     threads.emplace_back([&, rank] {
@@ -66,6 +68,28 @@ TEST(Communicator, SumsOnEveryShapeWithEveryAlgorithm) {
                              size_t{65537}, size_t{1000003}})
           for (bool in_place : {false, true}) all_reduce(comm, count, in_place);
       });
+}
+
+TEST(Communicator, ATimeoutNamesTheRankThatHasNotComeOnEveryRank) {
+  constexpr int kRanks = 4, kLate = 2;
+  for (int ranks_per_node : {4, 2, 1}) {
+    std::latch over(kRanks - 1);
+    with_ranks(
+        kRanks, ranks_per_node, "auto",
+        [&](Communicator& comm) {
+          all_reduce(comm, 1009, false);
+          if (comm.rank() == kLate) return over.wait();
+          std::vector<int32_t> data(100'000);
+          auto done =
+              run_one(comm, {.send = data.data(), .recv = data.data(), .count = data.size(), .type = twohopInt32});
+          over.count_down();
+          ASSERT_FALSE(done);
+          EXPECT_EQ(done.error().code, twohopTimeout) << done.error().message;
+          EXPECT_NE(done.error().message.find("rank 2 has not entered call 2"), std::string::npos)
+              << done.error().message;
+        },
+        {}, 0.5);
+  }
 }
 
 }  // namespace
