@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,6 +36,8 @@ struct CommConfig {
 
 struct CommCounters {
   uint64_t calls = 0, sleeps = 0, yields = 0;
+  uint64_t init_ns = 0, first_call_ns = 0;
+  uint64_t call_ns = 0;  // calls after the first, when there are several nodes
   EndpointCounters net;
 };
 
@@ -75,11 +78,15 @@ class Communicator {
   std::optional<Error> failure() const;
 
   CommCounters counters() const;
+  /// What the devices of its rails say; asks them. Any thread.
+  std::vector<RailStatus> rail_status() const;
 
  private:
   friend class CommunicatorInit;
   Communicator(const CommConfig& config, const Options& options) : config_(config), options_(options) {}
   bool record_failure(const Error& error);  // true when it is the first
+  bool is_timed() const;
+  void count_call();
   const Algorithm& algorithm_for(const Call& call) const;
 
   CommConfig config_;
@@ -93,7 +100,8 @@ class Communicator {
 
   std::unique_ptr<Execution> execution_;
   bool running_ = false;
-  uint64_t number_ = 0;  // of the last call started
+  uint64_t number_ = 0;                            // of the last call started
+  std::chrono::steady_clock::time_point started_;  // of the running call, if it is timed
   CommCounters counters_;
 
   std::atomic<bool> failed_{false};
