@@ -39,7 +39,9 @@ const Algorithm& Communicator::algorithm_for(const Call& call) const {
 Result<> Communicator::start(const Call& call) {
   TWOHOP_CHECK(!running_, "rank {}: a call is already running", rank());
   if (auto e = failure()) return *e;
-  execution_->start(call, algorithm_for(call), ++number_);
+  ++number_;
+  if (is_timed()) started_ = std::chrono::steady_clock::now();
+  execution_->start(call, algorithm_for(call), number_);
   running_ = true;
   entered_.store(number_, std::memory_order_relaxed);
   return {};
@@ -52,9 +54,21 @@ Result<Communicator::Progress> Communicator::progress() {
   if (*done == Progress::kDone) {
     running_ = false;
     left_.store(number_, std::memory_order_relaxed);
-    ++counters_.calls;
+    count_call();
   }
   return *done;
+}
+
+/// On one node a call may take less than a microsecond: only the first is timed there.
+bool Communicator::is_timed() const {
+  return number_ == 1 || endpoint_;
+}
+
+void Communicator::count_call() {
+  ++counters_.calls;
+  if (!is_timed()) return;
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - started_;
+  (number_ == 1 ? counters_.first_call_ns : counters_.call_ns) += static_cast<uint64_t>(took.count());
 }
 
 void Communicator::note_standstill(double still_s) {
@@ -125,6 +139,10 @@ CommCounters Communicator::counters() const {
   CommCounters c = counters_;
   if (endpoint_) c.net = endpoint_->counters();
   return c;
+}
+
+std::vector<RailStatus> Communicator::rail_status() const {
+  return endpoint_ ? endpoint_->rail_status() : std::vector<RailStatus>();
 }
 
 }  // namespace twohop

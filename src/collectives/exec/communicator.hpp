@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,6 +36,8 @@ struct CommConfig {
 
 struct CommCounters {
   uint64_t calls = 0, sleeps = 0, yields = 0;
+  uint64_t init_ns = 0, first_call_ns = 0;
+  uint64_t call_ns = 0;  // calls after the first, when there are several nodes
   EndpointCounters net;
 };
 
@@ -82,11 +85,15 @@ class Communicator {
   std::optional<Error> failure() const;
 
   CommCounters counters() const;
+  /// What the devices of its rails say; asks them. Any thread.
+  std::vector<RailStatus> rail_status() const;
 
  private:
   friend class CommunicatorInit;
   Communicator(const CommConfig& config, const Options& options) : config_(config), options_(options) {}
   bool record_failure(const Error& error);  // true when it is the first
+  bool is_timed() const;
+  void count_call();
   const Algorithm& algorithm_for(const Call& call) const;
   Standing standing() const;
 
@@ -102,7 +109,8 @@ class Communicator {
   std::unique_ptr<Trace> trace_;  // null: off; the execution writes into it
   std::unique_ptr<Execution> execution_;
   bool running_ = false;
-  uint64_t number_ = 0;  // of the last call started
+  uint64_t number_ = 0;                            // of the last call started
+  std::chrono::steady_clock::time_point started_;  // of the running call, if it is timed
   // For roll calls, which the watcher thread answers.
   std::atomic<uint64_t> entered_{0}, left_{0};  // the last call begun, and ended
   std::atomic<int> waits_for_{-1};
