@@ -60,15 +60,28 @@ struct Shape {
   int nranks, ranks_per_node;
 };
 
-TEST(Communicator, SumsOnEveryShapeWithEveryAlgorithm) {
-  for (const char* algo : {"two-hop", "one-shot", "flat", "flat-naive"})
-    for (Shape s : {Shape{1, 1}, {2, 2}, {2, 1}, {3, 3}, {4, 2}, {3, 2}, {5, 2}, {6, 2}, {7, 3}, {8, 4}})
-      with_ranks(s.nranks, s.ranks_per_node, algo, [&](Communicator& comm) {
-        for (size_t count : {size_t{0}, size_t{1}, size_t(s.nranks - 1), size_t(s.nranks), size_t{13}, size_t{1009},
-                             size_t{65537}, size_t{1000003}})
-          for (bool in_place : {false, true}) all_reduce(comm, count, in_place);
-      });
+class OnEveryShape : public testing::TestWithParam<const Algorithm*> {};
+
+TEST_P(OnEveryShape, CommunicatorSums) {
+  for (Shape s : {Shape{1, 1}, {2, 2}, {2, 1}, {3, 3}, {4, 2}, {3, 2}, {5, 2}, {6, 2}, {7, 3}, {8, 4}})
+    with_ranks(s.nranks, s.ranks_per_node, std::string(GetParam()->name), [&](Communicator& comm) {
+      for (size_t count : {size_t{0}, size_t{1}, size_t(s.nranks - 1), size_t(s.nranks), size_t{13}, size_t{1009},
+                           size_t{65537}, size_t{1000003}})
+        for (bool in_place : {false, true}) all_reduce(comm, count, in_place);
+    });
 }
+
+std::vector<const Algorithm*> all_algorithms() {
+  std::vector<const Algorithm*> all;
+  for (const Algorithm& a : algorithms()) all.push_back(&a);
+  return all;
+}
+std::string algorithm_name(const testing::TestParamInfo<const Algorithm*>& info) {
+  std::string name(info.param->name);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Algorithms, OnEveryShape, testing::ValuesIn(all_algorithms()), algorithm_name);
 
 TEST(Communicator, ATimeoutNamesTheRankThatHasNotComeOnEveryRank) {
   constexpr int kRanks = 4, kLate = 2;
