@@ -196,6 +196,7 @@ Result<> VerbsEndpoint::connect(std::vector<OutLink> out, std::vector<InLink> in
   connector_.reset();
   if (auto r = watch_everything(); !r) return die(r.error());
   connected_ns_ = now_ns();
+  if (!peers_.empty()) counters_.rails = std::min(rails_.size(), EndpointCounters::kMaxRails);
   print_load_plan();
   return {};
 }

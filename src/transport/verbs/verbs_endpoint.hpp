@@ -1,6 +1,7 @@
 // The verbs endpoint: rails, the queue pairs to each peer, and how links are laid over them. Setup is in
 // verbs_connect.cpp and verbs_paths.cpp, sending in verbs_datapath.cpp, completions in verbs_completions.cpp, the
-// socket beside the queue pairs and the end in verbs_control.cpp, what is said about failures in verbs_diagnosis.cpp.
+// socket beside the queue pairs and the end in verbs_control.cpp, what is said about failures in verbs_diagnosis.cpp,
+// what the devices say of the rails in verbs_rail_status.cpp.
 #pragma once
 
 #include <deque>
@@ -121,6 +122,7 @@ class VerbsEndpoint final : public Endpoint {
   void wait_for(std::vector<pollfd>& fds) override;
   Result<> drain(Deadline deadline) override;
   EndpointCounters counters() const override { return counters_; }
+  std::vector<RailStatus> rail_status() const override;
 
   const std::vector<Rail>& rails() const { return rails_; }
 
