@@ -32,8 +32,9 @@ const std::vector<Row>& table() {
       {"TWOHOP_ALGO", &Options::algo, kChoice, 0, 0, "auto, two-hop, one-shot, flat, flat-naive",
        "Scheme of the collectives, where it fits (else two-hop); `auto` is two-hop, and one-shot for little data on "
        "one node."},
-      {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 1, 16, "",
-       "Channels: independent pipelines that share each call's data."},
+      {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 0, 16, "",
+       "Channels: independent pipelines that share each call's data; 0: 16 over RDMA, whose doorbells they share, else "
+       "2."},
       {"TWOHOP_BUFFSIZE", &Options::buff_bytes, kBytes, 4 * kKi, kGi, "",
        "Window bytes per channel, through which data is staged."},
       {"TWOHOP_CHUNK_BYTES", &Options::chunk_bytes, kBytes, 128, 64 * kMi, "",

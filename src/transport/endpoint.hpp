@@ -94,6 +94,8 @@ class Endpoint {
 
   /// "tcp", "verbs" or "softnic".
   virtual const char* name() const = 0;
+  /// How many channels suit this network: more of them share one batch where that is what costs.
+  virtual int default_channels() const { return 2; }
   /// Memory that puts will be sent from and inboxes lie in: an RDMA device wants to know it. Before connect(). The
   /// memory is the caller's and outlives the endpoint.
   virtual Result<> register_memory(std::span<std::byte>) { return {}; }

@@ -29,7 +29,7 @@ namespace twohop {
 struct CommConfig {
   std::string algo = "auto";
   std::string name;
-  int nchannels = 2;
+  int nchannels = 0;  // 0: the network's default
   int ranks_per_node = 0;
   double timeout_s = 600;
 };

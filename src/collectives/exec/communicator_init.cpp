@@ -159,11 +159,21 @@ std::vector<int> CommunicatorInit::wanted_nodes() const {
   return key;
 }
 
+/// 0 is as many as the network likes: the same on all ranks, since they have the same network and cluster.
+void CommunicatorInit::choose_channels(int wanted) {
+  constexpr int kOnOneNode = 2;
+  config_.nchannels = wanted;
+  if (wanted == 0)
+    config_.nchannels = comm_->cluster_.nnodes() == 1 ? kOnOneNode : comm_->endpoint_->default_channels();
+}
+
 /// Groups by host; where handing memory over does not work, splits the group and tries again.
 Result<> CommunicatorInit::group_into_nodes() {
+  const int channels = config_.nchannels;
   std::vector<int> key = wanted_nodes();
   for (;;) {
     comm_->cluster_ = make_cluster(key);
+    choose_channels(channels);
     auto mine = try_grouping();
     auto all = share(mine);
     if (!all) return all.error();

@@ -28,6 +28,7 @@ class CommunicatorInit {
   Result<> compare_settings(int rank, const Json& first, const Json& theirs) const;
   std::vector<int> wanted_nodes() const;
   Result<> group_into_nodes();
+  void choose_channels(int wanted);
   Result<Json> try_grouping();
   std::vector<int> split(const std::vector<Json>& unreachable) const;
   WindowMap window_map() const;

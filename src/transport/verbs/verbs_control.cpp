@@ -46,6 +46,7 @@ void VerbsEndpoint::read_async_events(Rail& rail) {
     }
     rail.down |= type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_DEVICE_FATAL;
     rail.last_event = api.event_type_str(type);
+    rail.last_event_ns = now_ns();
   }
 }
 

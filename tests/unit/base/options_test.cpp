@@ -25,7 +25,7 @@ TEST(Options, AreTheDefaultsWhenNothingIsSet) {
   Result<Options> parsed = parse_options({"HOME=/root", "PATH=", "TWOHOP"}, nullptr);
   ASSERT_TRUE(parsed);
   EXPECT_EQ(parsed->algo, "auto");
-  EXPECT_EQ(parsed->nchannels, 2);
+  EXPECT_EQ(parsed->nchannels, 0);
   EXPECT_EQ(parsed->buff_bytes, 4 << 20);
 }
 
@@ -48,7 +48,7 @@ TEST(Options, TakeSizesWithSuffixes) {
 }
 
 TEST(Options, RefuseAValueByNameValueRangeAndDefault) {
-  EXPECT_EQ(refusal("TWOHOP_NCHANNELS=99"), "TWOHOP_NCHANNELS=99: accepted are 1 to 16; unset it for the default (2)");
+  EXPECT_EQ(refusal("TWOHOP_NCHANNELS=99"), "TWOHOP_NCHANNELS=99: accepted are 0 to 16; unset it for the default (0)");
   EXPECT_EQ(
       refusal("TWOHOP_ALGO=ring"),
       "TWOHOP_ALGO=ring: accepted are auto, two-hop, one-shot, flat, flat-naive; unset it for the default (auto)");
@@ -82,7 +82,7 @@ TEST(Options, DoNotPrintTheSecretInARefusal) {
 TEST(Options, CountAVariableSetToNothingAsUnset) {
   Result<Options> parsed = parse_options({"TWOHOP_NCHANNELS=", "TWOHOP_ALGO="}, nullptr);
   ASSERT_TRUE(parsed);
-  EXPECT_EQ(parsed->nchannels, 2);
+  EXPECT_EQ(parsed->nchannels, 0);
 }
 
 TEST(Options, ReturnTheFirstOfSeveralErrors) {
