@@ -17,10 +17,6 @@ constexpr size_t kMaxBytes = 4U << 20;
 constexpr int kMaxPort = 1024;
 constexpr double kMaxGbit = 100'000;
 
-bool is_zero_guid(uint64_t guid) {
-  return guid == 0;
-}
-
 std::string lower(std::string_view text) {
   std::string out(text);
   std::transform(out.begin(), out.end(), out.begin(),
@@ -131,7 +127,7 @@ class Parser {
     for (const char c : text)
       if (c != ':') digits += c;
     const uint64_t guid = digits.size() <= 18 ? parse_hex(digits).value_or(0) : 0;
-    if (!is_zero_guid(guid) && (of_card || is_zero_guid(guid_))) guid_ = guid;
+    if (guid != 0 && (of_card || guid_ == 0)) guid_ = guid;
   }
 
   void read_port_field(const std::string& name, std::string_view value) {
