@@ -59,7 +59,7 @@ TEST(Checker, FindsThatRoundsRepeatSoThatAProofCoversAnyNumber) {
   for (int n = 0; n < test_shapes(300); ++n) {
     const Cluster cluster = random.cluster(5, 4);
     std::vector<CheckedCall> calls{random.call(cluster, random.depths(), 1)};
-    calls[0].rounds = 4 * lookback_rounds(calls[0].depths);
+    calls[0].rounds = 8 * lookback_rounds(calls[0].depths);
     const CheckReport r = check(cluster, calls, options);
     ASSERT_TRUE(!r.fault && rounds_repeat(r.round_digests, calls[0].depths))
         << "TEST_SEED=" << seed << " shape " << n << ": " << describe(cluster, calls) << ": " << text(r);
