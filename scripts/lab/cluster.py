@@ -10,6 +10,7 @@ from lab.guest import HERE, Guest, LabFailed, start_child
 from lab.kernel import boot_files, need, pack
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
+CONTROL_ADDRESS = "10.98.0.{}"  # init.sh gives it; one more than the guest's number
 BOOT_S = 300
 GRACE_S = 10.0  # for ranks to tell what they know, once one has failed
 
@@ -25,8 +26,9 @@ class Ended:
 class Lab:
     """with Lab(...) as lab: ... leaves no process and no file behind, whatever happens in between."""
 
-    def __init__(self, guests=2, rails=2, mtu=(9000,), accelerator="tcg", say=lambda text: None):
+    def __init__(self, guests=2, rails=2, mtu=(9000,), accelerator="tcg", show=(), say=lambda text: None):
         self.count, self.rails, self.accelerator, self.say = guests, rails, accelerator, say
+        self.show = [ROOT, os.getcwd(), *show]  # what of the host is seen although it lies in /tmp or the like
         self.mtu = list(mtu) * guests if len(mtu) == 1 else list(mtu)
         self.folder, self.guests, self.switches, self.timers = None, [], [], []
         self.port = 29500
@@ -62,12 +64,11 @@ class Lab:
         self.say(f"{self.count} guests of {self.rails} rails are up after {time.monotonic() - start:.0f} s")
 
     def words(self, guest):
-        show = [ROOT, os.getcwd()]
-        for path in show:
+        for path in self.show:
             if any(c in path for c in " :\"\\"):
                 raise LabFailed(f"{path}: the lab cannot show paths with spaces, quotes or colons to its guests")
         return {"guest": guest, "guests": self.count, "rails": self.rails, "mtu": self.mtu[guest],
-                "show": ":".join(show), "agent": os.path.join(HERE, "agent.py")}
+                "show": ":".join(self.show), "agent": os.path.join(HERE, "agent.py")}
 
     def wire(self, rail):
         """guest -> its -netdev on this wire. Unix sockets in our own folder: no other user, no other machine."""
@@ -142,7 +143,7 @@ class Lab:
             g = rank // ranks_per_guest
             jobs.append(self.guests[g].start(command, {
                 "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank % ranks_per_guest),
-                "MASTER_ADDR": "10.98.0.1", "MASTER_PORT": str(self.port), "TWOHOP_JOB_SECRET": secret,
+                "MASTER_ADDR": CONTROL_ADDRESS.format(1), "MASTER_PORT": str(self.port), "TWOHOP_JOB_SECRET": secret,
                 "TWOHOP_SOCKET_IFNAME": "=ctl", **(environment or {}), **((per_guest or {}).get(g, {})),
             }, folder or os.getcwd(), show))
         return self.await_jobs(jobs, timeout)
@@ -177,7 +178,7 @@ class Lab:
         for guest in self.guests:
             guest.run("sh", "-c", "umask 077; mkdir -p /root/.ssh; echo \"$0\" >/root/.ssh/authorized_keys; "
                       "dropbearkey -t ed25519 -f /root/host_key; "
-                      f"exec dropbear -s -r /root/host_key -p 10.98.0.{guest.number + 1}:22", key)
+                      f"exec dropbear -s -r /root/host_key -p {CONTROL_ADDRESS.format(guest.number + 1)}:22", key)
         self.has_mpirun = True
 
     def await_jobs(self, jobs, timeout):

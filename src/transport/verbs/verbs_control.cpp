@@ -52,6 +52,7 @@ void VerbsEndpoint::read_async_events(Rail& rail) {
 
 Result<bool> VerbsEndpoint::serve_events() {
   if (peers_.empty()) return false;
+  if (auto r = watch_queues(); !r) return r.error();
   epoll_event events[16];
   const int n = ::epoll_wait(epoll_.get(), events, 16, 0);
   bool changed = false;

@@ -44,6 +44,8 @@ struct Qp {
   bool dirty = false;             // has something to post, or owes credits
   bool dead = false;              // a completion failed
   bool proven = false;            // a request was acknowledged: the addresses are right
+  uint64_t seen_finished = 0;     // requests, when last looked at
+  uint64_t still_since_ns = 0;    // since then no completion that was due; 0: none was due
 };
 
 /// A rail here joined to a rail of the peer. The same path has the same number at both ends.
@@ -185,6 +187,7 @@ class VerbsEndpoint final : public Endpoint {
   Result<bool> accept_control(Peer& p, const ControlMessage& m);
   bool settle_goodbye(Peer& p);
   void read_async_events(Rail& rail);
+  Result<> watch_queues();
   void drain_channel(Rail& rail);
   Result<> say_goodbye(Peer& p, Deadline deadline);
   Result<> progress_until(bool (VerbsEndpoint::*done)() const, Deadline deadline);

@@ -67,7 +67,9 @@ uint32_t SendQueue::chain(uint32_t count, uint64_t now) {
     r.wr.next = i + 1 < count ? &ring_[(posted_ + i + 1) % ring_.size()].wr : nullptr;
     r.posted_ns = now;
     unfinished_bytes_ += r.sge.length;
-    signalled += (r.wr.send_flags & IBV_SEND_SIGNALED) != 0;
+    if ((r.wr.send_flags & IBV_SEND_SIGNALED) == 0) continue;
+    ++signalled;
+    signalled_end_ = posted_ + i + 1;
   }
   return signalled;
 }
