@@ -44,7 +44,7 @@ foreach(library twohop twohop_mpi)
   endif()
 endforeach()
 
-foreach(program allreduce_perf reduce_perf)
+foreach(program allreduce_perf reduce_perf verbs_perf)
   if(TARGET ${program})
     file(RELATIVE_PATH to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
     set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/${to_lib}")
