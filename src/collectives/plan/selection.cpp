@@ -11,7 +11,8 @@ namespace {
 constexpr std::string_view kAuto = "auto", kOneShot = "one-shot", kFallback = "two-hop";
 constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
                                        Collective::kBroadcast};
-/// What one rank may read for one-shot to be the quicker way: n times the buffer. 2026-11, a node of 2 to 8 ranks.
+/// While n times the buffer is no more than this, one-shot is quicker: on one node (2 to 8 ranks), and on 2 to 4
+/// virtual nodes over TCP and the emulated device, 2026-11 (docs/algorithms.md has the table).
 constexpr uint64_t kOneShotBytes = 64 << 10;
 
 bool is_little(const Cluster& cluster, uint64_t bytes) {

@@ -22,6 +22,8 @@ std::string chosen(std::string_view text, Collective c, uint64_t bytes, const st
 TEST(Selection, IsByTheAmountOfDataWhereTheLibraryChooses) {
   EXPECT_EQ(chosen("auto", Collective::kAllReduce, kMuch), "two-hop");
   EXPECT_EQ(chosen("auto", Collective::kAllReduce, kLittle, {4}), "one-shot");
+  EXPECT_EQ(chosen("auto", Collective::kAllReduce, 16 << 10, {2, 2}), "one-shot");
+  EXPECT_EQ(chosen("auto", Collective::kAllReduce, (16 << 10) + 1, {2, 2}), "two-hop");
   EXPECT_EQ(chosen("auto", Collective::kAllReduce, kMuch, {4}), "two-hop");
   for (const Collective c : {Collective::kReduceScatter, Collective::kAllGather, Collective::kBroadcast})
     EXPECT_EQ(chosen("auto", c, kLittle), "two-hop");
