@@ -1,17 +1,15 @@
 // What may a TWOHOP_* variable be, and what is it now? The table, its parser and the process's snapshot.
 #include "base/options.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <string_view>
 #include <variant>
 
+#include "base/environment.hpp"
 #include "base/log.hpp"
 
 namespace twohop {
@@ -27,8 +25,6 @@ struct Row {
   const char* choices;  // kChoice: comma separated, any case
   const char* help;
 };
-
-constexpr int64_t kKi = 1 << 10, kMi = 1 << 20, kGi = 1 << 30;
 
 const std::vector<Row>& table() {
   using enum Unit;
@@ -100,44 +96,15 @@ const std::vector<Row>& table() {
        "How much is logged; VERSION: errors only, after one line with the version."},
       {"TWOHOP_DEBUG_FILE", &Options::debug_file, kText, 0, 4095, "",
        "Logs into this file, `%h` in its name is the host and `%p` the process; empty: stderr."},
+      {"TWOHOP_TRACE", &Options::trace, kText, 0, 4095, "",
+       "Writes a trace for Perfetto when a communicator is destroyed, into a file of each rank: `%r` in its name is "
+       "the "
+       "rank, `%h` the host, `%p` the process; further communicators of a process get a number added; empty: none."},
   };
   return rows;
 }
 
 // ---- Values ------------------------------------------------------------------------------------------------------
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-bool same_ignoring_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
-}
-
-int64_t suffix_factor(std::string_view suffix) {
-  if (suffix.empty()) return 1;
-  if (suffix.size() > 1) return 0;
-  switch (lower(suffix[0])) {
-    case 'k':
-      return kKi;
-    case 'm':
-      return kMi;
-    case 'g':
-      return kGi;
-    default:
-      return 0;
-  }
-}
-
-std::optional<int64_t> parse_number(std::string_view text, bool with_suffix) {
-  int64_t number = 0;
-  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc()) return std::nullopt;
-  std::string_view suffix = text.substr(static_cast<size_t>(end - text.data()));
-  int64_t factor = with_suffix ? suffix_factor(suffix) : suffix.empty() ? 1 : 0;
-  if (factor == 0 || number < -1 || number > std::numeric_limits<int64_t>::max() / factor) return std::nullopt;
-  return number * factor;
-}
 
 std::string format_number(int64_t number, Unit unit) {
   if (unit != Unit::kBytes || number == 0) return fmt::format("{}", number);
@@ -250,12 +217,6 @@ Result<> read_into(Options& out, const Environment& environment, std::vector<std
   return verdict;
 }
 
-Environment process_environment() {
-  Environment environment;
-  for (char** entry = environ; entry && *entry; ++entry) environment.emplace_back(*entry);
-  return environment;
-}
-
 struct Snapshot {
   Options values;
   std::vector<std::string> warnings;
@@ -274,29 +235,6 @@ const Snapshot& snapshot() {
   static const Snapshot* taken = new Snapshot(take_snapshot());  // never freed: logging at exit may need it
   return *taken;
 }
-
-std::optional<std::string_view> lookup(const Environment& environment, std::string_view name) {
-  for (const std::string& entry : environment)
-    if (entry.size() > name.size() + 1 && entry.starts_with(name) && entry[name.size()] == '=')
-      return std::string_view(entry).substr(name.size() + 1);
-  return std::nullopt;
-}
-
-Result<int> launcher_number(const Environment& environment, const char* name, int min, int max) {
-  std::optional<std::string_view> text = lookup(environment, name);
-  if (!text)
-    return make_error(twohopInvalidArgument,
-                      "{} is not set; start the program with a launcher that sets RANK, WORLD_SIZE, MASTER_ADDR and "
-                      "MASTER_PORT, such as scripts/launch",
-                      name);
-  std::optional<int64_t> number = parse_number(*text, false);
-  if (!number || *number < min || *number > max)
-    return make_error(twohopInvalidArgument, "{}={}: accepted are {} to {}; the launcher sets it", name, *text, min,
-                      max);
-  return static_cast<int>(*number);
-}
-
-constexpr int kMaxWorldSize = 1 << 20;
 
 }  // namespace
 
@@ -334,38 +272,6 @@ std::string options_table() {
     text += fmt::format("| `{}` | {} | {} | {} |\n", row.name,
                         row.default_value.empty() ? "-" : "`" + row.default_value + "`", row.accepted, row.help);
   return text;
-}
-
-Result<LauncherEnv> launcher_env() {
-  return parse_launcher_env(process_environment());
-}
-
-Result<LauncherEnv> parse_launcher_env(const Environment& environment) {
-  Result<int> world_size = launcher_number(environment, "WORLD_SIZE", 1, kMaxWorldSize);
-  if (!world_size) return world_size.error();
-  Result<int> rank = launcher_number(environment, "RANK", 0, *world_size - 1);
-  if (!rank) return rank.error();
-  LauncherEnv launcher;
-  launcher.rank = *rank;
-  launcher.world_size = *world_size;
-  if (lookup(environment, "LOCAL_RANK")) {
-    Result<int> local_rank = launcher_number(environment, "LOCAL_RANK", 0, *world_size - 1);
-    if (!local_rank) return local_rank.error();
-    launcher.local_rank = *local_rank;
-  }
-  std::optional<std::string_view> address = lookup(environment, "MASTER_ADDR");
-  if (!address)
-    return make_error(twohopInvalidArgument, "MASTER_ADDR is not set; set it to the host of rank 0 on every rank");
-  launcher.master_addr = *address;
-  if (lookup(environment, "MASTER_PORT") || !lookup(environment, "TWOHOP_PORT")) {
-    // Without TWOHOP_PORT rank 0 listens on the port after it.
-    const bool own_port = lookup(environment, "TWOHOP_PORT").value_or("0") != "0";
-    Result<int> port = launcher_number(environment, "MASTER_PORT", 1, own_port ? 65535 : 65534);
-    if (!port && !own_port) port.error().message += ", and rank 0 listens on MASTER_PORT + 1; or set TWOHOP_PORT";
-    if (!port) return port.error();
-    launcher.master_port = *port;
-  }
-  return launcher;
 }
 
 }  // namespace twohop

@@ -1,4 +1,4 @@
-// The options table: every TWOHOP_* variable, its range, default and help. The only place that reads them.
+// The options table: every TWOHOP_* variable, its range, default and help.
 //
 // A process reads its environment once, at the first use of the library (options()). A value that does not parse or
 // lies outside its range is an error that every twohopCommInit* returns; an unknown TWOHOP_* name is a warning
@@ -47,6 +47,7 @@ struct Options {
   std::string job_secret;                     // TWOHOP_JOB_SECRET
   std::string debug = "WARN";                 // TWOHOP_DEBUG
   std::string debug_file;                     // TWOHOP_DEBUG_FILE
+  std::string trace;                          // TWOHOP_TRACE: empty: off
 };
 
 /// "NAME=value" strings, as in the process's environment.

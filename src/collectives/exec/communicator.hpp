@@ -91,6 +91,7 @@ class Communicator {
   Isa isa_ = Isa::kScalar;
   int spin_polls_ = 1;
 
+  std::unique_ptr<Trace> trace_;  // null: off; the execution writes into it
   std::unique_ptr<Execution> execution_;
   bool running_ = false;
   uint64_t number_ = 0;  // of the last call started

@@ -94,6 +94,11 @@ Result<Json> CommunicatorInit::own_introduction() {
   auto isa = choose_isa(options_.reduce_isa);
   if (!isa) return isa.error();
   comm_->isa_ = *isa;
+  if (!options_.trace.empty()) {
+    auto trace = Trace::open(options_.trace, rank_, comm_->name());
+    if (!trace) return trace.error();
+    comm_->trace_ = std::move(*trace);
+  }
   const Bytes address = comm_->endpoint_->address();
   std::vector<uint8_t> address_bytes(address.size());
   std::transform(address.begin(), address.end(), address_bytes.begin(),
@@ -254,6 +259,11 @@ Result<> CommunicatorInit::connect() {
   context.tables = std::move(tables_);
   context.limits = comm_->limits_;
   context.isa = comm_->isa_;
+  context.trace = comm_->trace_.get();
+  if (context.trace && context.endpoint) {
+    const LinkTable& mine = context.tables[context.node->me()];
+    context.trace->watch_links(context.endpoint, mine.out.size(), mine.in.size());
+  }
   comm_->execution_ = std::make_unique<Execution>(std::move(context));
   return {};
 }

@@ -9,6 +9,7 @@
 
 #include "collectives/exec/bound_schedule.hpp"
 #include "collectives/exec/call.hpp"
+#include "collectives/exec/trace.hpp"
 #include "collectives/plan/layout.hpp"
 
 namespace twohop {
@@ -23,6 +24,7 @@ struct ExecutionContext {
   LayoutLimits limits;
   Depths depths;
   Isa isa = Isa::kScalar;
+  Trace* trace = nullptr;  // null: off
 };
 
 class Execution {
@@ -46,6 +48,7 @@ class Execution {
     int64_t round = 0;
     uint64_t signals = 0;
     uint16_t channel = 0, number = 0;
+    uint64_t blocked_since_ns = 0;  // for the trace; 0: not blocked
   };
   struct LinkStart {
     uint64_t before_last = 0, now = 0;  // puts of the link when the call before this one began, and when this one did
@@ -57,6 +60,8 @@ class Execution {
   bool previous_calls_finished();
   bool advance(Lane& lane);
   Outcome step(Lane& lane, const BoundStep& s);
+  Outcome traced_step(Lane& lane, const BoundStep& s);
+  void trace_call();
   bool wait_is_over(const Lane& lane, const BoundStep& s);
   bool put(const Lane& lane, const BoundStep& s);
   void copy(const Lane& lane, const BoundStep& s);
@@ -89,6 +94,7 @@ class Execution {
   bool opened_ = false;
   std::vector<Lane> lanes_;
   size_t lanes_left_ = 0;
+  uint64_t opened_at_ns_ = 0;  // for the trace
   bool signalled_ = false;
   ReduceFn reduce_ = nullptr;
   bool scaled_ = false;
