@@ -35,7 +35,7 @@ Json numas(const Machine& m) {
 
 Json gpus(const TopoReport& r) {
   Json list = Json::array();
-  for (size_t g = 0; g < r.machine.gpus.size(); ++g) {
+  for (int g : by_index(r.machine)) {
     const Gpu& gpu = r.machine.gpus[g];
     const GpuRails& a = r.choice.assignment[g];
     list.push_back({{"name", gpu.name},
@@ -44,7 +44,7 @@ Json gpus(const TopoReport& r) {
                     {"numa", numa_number(r.machine, gpu.numa)},
                     {"vendor", name_of(gpu.vendor)},
                     {"model", gpu.model},
-                    {"links", links_text(r.machine, static_cast<int>(g))},
+                    {"links", links_text(r.machine, g)},
                     {"rails", a.rails},
                     {"path", a.rails.empty() ? Json() : Json(name_of(a.path))},
                     {"reason", a.reason}});
@@ -92,7 +92,7 @@ Json rails(const TopoReport& r) {
 /// GPU name -> names of its ports, in the order of rails.
 Json assignment(const TopoReport& r) {
   Json object = Json::object();
-  for (size_t g = 0; g < r.machine.gpus.size(); ++g) {
+  for (int g : by_index(r.machine)) {
     Json list = Json::array();
     for (int n : r.choice.assignment[g].rails) list.push_back(port_name(r.machine, r.choice.rails[n].net));
     object[r.machine.gpus[g].name] = list;
@@ -113,7 +113,7 @@ Json class_of(const Path& path) {
 
 Json gpu_net_paths(const TopoReport& r) {
   Json object = Json::object();
-  for (size_t g = 0; g < r.machine.gpus.size(); ++g) {
+  for (int g : by_index(r.machine)) {
     Json row = Json::object();
     for (size_t n = 0; n < r.machine.nets.size(); ++n)
       row[port_name(r.machine, static_cast<int>(n))] = class_of(r.paths.gpu_net[g][n]);
@@ -124,9 +124,9 @@ Json gpu_net_paths(const TopoReport& r) {
 
 Json gpu_gpu_paths(const TopoReport& r) {
   Json object = Json::object();
-  for (size_t g = 0; g < r.machine.gpus.size(); ++g) {
+  for (int g : by_index(r.machine)) {
     Json row = Json::object();
-    for (size_t o = 0; o < r.machine.gpus.size(); ++o) {
+    for (int o : by_index(r.machine)) {
       const Path& path = r.paths.gpu_gpu[g][o];
       if (o != g) row[r.machine.gpus[o].name] = path.nvlinks > 0 ? Json("NV" + std::to_string(path.nvlinks)) : class_of(path);
     }

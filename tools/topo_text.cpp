@@ -113,11 +113,11 @@ std::string path_matrix(const TopoReport& r) {
   if (ports.empty() || r.machine.gpus.empty()) return {};
   std::vector<std::vector<std::string>> rows(1, {""});
   for (int n : ports) rows[0].push_back(port_name(r.machine, n));
-  for (size_t g = 0; g < r.machine.gpus.size(); ++g) {
+  for (int g : by_index(r.machine)) {
     auto& row = rows.emplace_back(std::vector<std::string>{r.machine.gpus[g].name});
     for (int n : ports) {
       const Rail* rail = rail_of(r, n);
-      const bool uses = rail && std::find(rail->gpus.begin(), rail->gpus.end(), static_cast<int>(g)) != rail->gpus.end();
+      const bool uses = rail && std::find(rail->gpus.begin(), rail->gpus.end(), g) != rail->gpus.end();
       row.push_back(cell(r.paths.gpu_net[g][n]) + (uses ? "*" : ""));
     }
   }
@@ -128,10 +128,10 @@ std::string path_matrix(const TopoReport& r) {
 std::string gpu_matrix(const TopoReport& r) {
   if (r.machine.gpus.size() < 2) return {};
   std::vector<std::vector<std::string>> rows(1, {""});
-  for (const Gpu& gpu : r.machine.gpus) rows[0].push_back(gpu.name);
-  for (size_t g = 0; g < r.machine.gpus.size(); ++g) {
+  for (int g : by_index(r.machine)) rows[0].push_back(r.machine.gpus[g].name);
+  for (int g : by_index(r.machine)) {
     auto& row = rows.emplace_back(std::vector<std::string>{r.machine.gpus[g].name});
-    for (size_t o = 0; o < r.machine.gpus.size(); ++o) {
+    for (int o : by_index(r.machine)) {
       const Path& path = r.paths.gpu_gpu[g][o];
       row.push_back(g == o ? "X" : path.kind == PathClass::kNvl ? fmt::format("NV{}", path.nvlinks) : cell(path));
     }
@@ -158,7 +158,7 @@ std::string rails(const TopoReport& r) {
 std::string assignment(const TopoReport& r) {
   if (r.machine.gpus.empty()) return {};
   std::vector<std::vector<std::string>> rows;
-  for (size_t g = 0; g < r.machine.gpus.size(); ++g) {
+  for (int g : by_index(r.machine)) {
     const GpuRails& a = r.choice.assignment[g];
     rows.push_back({r.machine.gpus[g].name, a.rails.empty() ? "-" : rail_list(r, a.rails), a.reason});
   }

@@ -26,6 +26,8 @@ struct Row {
   const char* help;
 };
 
+constexpr std::string_view kSecret = "TWOHOP_JOB_SECRET";
+
 const std::vector<Row>& table() {
   using enum Unit;
   static const std::vector<Row> rows = {
@@ -264,6 +266,22 @@ std::vector<OptionHelp> option_help() {
   std::vector<OptionHelp> help;
   for (const Row& row : table()) help.push_back({row.name, default_value(row), accepted(row), row.help});
   return help;
+}
+
+std::vector<OptionValue> option_values(const Environment& environment) {
+  std::vector<OptionValue> values;
+  for (const Row& row : table()) {
+    OptionValue value{row.name, default_value(row), false, ""};
+    if (const auto text = lookup(environment, row.name); text && !text->empty()) {
+      Options scratch;
+      const Result<> assigned = assign(row, *text, scratch);
+      value.from_environment = true;
+      value.value = row.name == kSecret ? fmt::format("({} characters, not shown)", text->size()) : std::string(*text);
+      if (!assigned) value.problem = assigned.error().message;
+    }
+    values.push_back(std::move(value));
+  }
+  return values;
 }
 
 std::string options_table() {

@@ -70,6 +70,13 @@ struct OptionHelp {
   std::string name, default_value, accepted, help;
 };
 std::vector<OptionHelp> option_help();
+/// What each variable is in `environment`: `twohop env`. A secret's value is not shown.
+struct OptionValue {
+  std::string name, value;
+  bool from_environment = false;
+  std::string problem;  // why the value in the environment is not accepted; empty: it is
+};
+std::vector<OptionValue> option_values(const Environment& environment);
 /// The same as a Markdown table: the README's section.
 std::string options_table();
 

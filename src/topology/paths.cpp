@@ -77,7 +77,9 @@ Path beyond_switches(const Machine& m, const Tree& tree, const Place& a, const P
   const bool have_tree = a.pci != kNone && b.pci != kNone;
   if (have_tree && tree.root(a.pci) == tree.root(b.pci)) return {.kind = PathClass::kPhb};
   if (a.numa != b.numa) return {.kind = PathClass::kSys};
-  if (m.kind == SourceKind::kNcclXml) return {.kind = PathClass::kPhb};
+  // NCCL's XML has no host bridges, but for those that we write into it.
+  const bool bridges = have_tree && m.pci[tree.root(a.pci)].host_bridge && m.pci[tree.root(b.pci)].host_bridge;
+  if (m.kind == SourceKind::kNcclXml && !bridges) return {.kind = PathClass::kPhb};
   return {.kind = PathClass::kNode, .known = have_tree || a.numa != kNone};
 }
 
@@ -181,28 +183,6 @@ Paths find_paths(const Machine& m) {
       nets.push_back(net_path(m, tree, static_cast<int>(g), static_cast<int>(n)));
   }
   return paths;
-}
-
-const char* name_of(PathClass kind) {
-  switch (kind) {
-    case PathClass::kLoc:
-      return "X";
-    case PathClass::kNvl:
-      return "NVL";
-    case PathClass::kC2c:
-      return "C2C";
-    case PathClass::kPix:
-      return "PIX";
-    case PathClass::kPxb:
-      return "PXB";
-    case PathClass::kPhb:
-      return "PHB";
-    case PathClass::kNode:
-      return "NODE";
-    case PathClass::kSys:
-      break;
-  }
-  return "SYS";
 }
 
 }  // namespace twohop::topology

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "topology/enums.hpp"
 #include "topology/machine.hpp"
 
 namespace twohop::topology {
@@ -25,9 +26,6 @@ struct Paths {
 /// One switch element between the two: PIX; two or more: PXB; only a host bridge (of an NCCL XML: only the <cpu>): PHB;
 /// host bridges of one NUMA node: NODE; other NUMA nodes: SYS. NVLink and xGMI come before all of these.
 Paths find_paths(const Machine& machine);
-
-/// "PIX".
-const char* name_of(PathClass kind);
 
 /// Near enough to be used without a warning: nothing between NUMA nodes is crossed.
 constexpr bool is_near(PathClass kind) {

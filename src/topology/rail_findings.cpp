@@ -5,10 +5,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstring>
 #include <map>
+#include <optional>
 
 namespace twohop::topology {
 namespace {
+
+constexpr size_t kMaxNamed = 16;
+
+std::string enumeration(std::vector<std::string> names) {
+  const size_t more = names.size() > kMaxNamed ? names.size() - kMaxNamed : 0;
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "), more ? fmt::format(" and {} more", more) : "");
+}
 
 struct Findings {
   const Machine& m;
@@ -28,12 +39,12 @@ struct Findings {
   std::string gpus(const std::vector<int>& list) const {
     std::vector<std::string> names;
     for (int g : list) names.push_back(m.gpus[g].name);
-    return fmt::format("{}", fmt::join(names, ", "));
+    return enumeration(names);
   }
   std::string ports(const std::vector<int>& nets) const {
     std::vector<std::string> names;
     for (int n : nets) names.push_back(port_name(m, n));
-    return fmt::format("{}", fmt::join(names, ", "));
+    return enumeration(names);
   }
   std::string rail_ports(const std::vector<int>& rails) const {
     std::vector<int> nets;
@@ -99,9 +110,11 @@ void far_gpus(Findings& f) {
            f.m.source, f.choice.rails.size());
     return;
   }
-  for (int g : far)
-    f.warn("{} has no port near: it uses {} across NUMA nodes (SYS)", f.m.gpus[g].name,
-           f.rail_ports(f.choice.assignment[g].rails));
+  std::map<std::vector<int>, std::vector<int>> by_rails;
+  for (int g : far) by_rails[f.choice.assignment[g].rails].push_back(g);
+  for (const auto& [rails, gpus] : by_rails)
+    f.warn("no port is near {}: {} used across NUMA nodes (SYS)", f.gpus(gpus),
+           f.rail_ports(rails) + (rails.size() > 1 ? " are" : " is"));
 }
 
 void unknown_gpus(Findings& f) {
@@ -195,7 +208,7 @@ void sibling_rails(Findings& f) {
     for (size_t s = 0; s < f.m.gpus.size(); ++s) {
       const GpuRails& theirs = f.choice.assignment[s];
       if (f.paths.gpu_gpu[g][s].kind != PathClass::kNvl || theirs.rails.empty() || !is_near(theirs.path)) continue;
-      f.note("{} could send over NVLink and {}'s rail {} (as PXN does)", f.m.gpus[g].name, f.m.gpus[s].name,
+      f.note("{} could send over its GPU links and {}'s rail {} (as PXN does)", f.m.gpus[g].name, f.m.gpus[s].name,
              f.rail_ports(theirs.rails));
       break;
     }
@@ -206,14 +219,20 @@ void thin_pci_links(Findings& f) {
   std::map<int, std::vector<int>> by_device;
   for (const Rail& r : f.choice.rails)
     if (f.m.nets[r.net].pci != kNone) by_device[f.m.nets[r.net].pci].push_back(r.net);
+  std::map<std::pair<double, double>, std::vector<int>> by_figures;
   for (const auto& [pci, nets] : by_device) {
     const PciNode& node = f.m.pci[pci];
     double wanted = 0;
     for (int n : nets) wanted += f.m.nets[n].gbit_per_s;
     const double link = node.gt_per_s * node.width * (node.gt_per_s > 6 ? 128.0 / 130 : 0.8);
-    if (link > 0 && wanted > link * 1.05)
-      f.note("{} could carry {:.0f} Gbit/s, the card's PCI link carries {:.0f}", f.ports(nets), wanted, link);
+    if (link > 0 && wanted > link * 1.05) {
+      auto& all = by_figures[{wanted, link}];
+      all.insert(all.end(), nets.begin(), nets.end());
+    }
   }
+  for (const auto& [figures, nets] : by_figures)
+    f.note("{}: the ports of a card could carry {:.0f} Gbit/s, its PCI link carries {:.0f}", f.ports(nets), figures.first,
+           figures.second);
 }
 
 void no_gpu_direct(Findings& f) {
@@ -235,23 +254,36 @@ void undecided_order(Findings& f) {
            f.gpus(tied), f.m.source);
 }
 
-}  // namespace
-
-const char* name_of(Vendor vendor) {
-  switch (vendor) {
-    case Vendor::kNvidia:
-      return "NVIDIA";
-    case Vendor::kAmd:
-      return "AMD";
-    case Vendor::kHygon:
-      return "Hygon";
-    case Vendor::kIntel:
-      return "Intel";
-    case Vendor::kUnknown:
-      break;
+/// The bus in a predictable name: "rdmap79s0" and "enp79s0f1" are on bus 79. Nothing for other names.
+std::optional<unsigned> bus_in_name(const std::string& name) {
+  for (const char* prefix : {"rdmap", "rocep", "enp", "ibp"}) {
+    if (!name.starts_with(prefix)) continue;
+    const char* begin = name.data() + std::strlen(prefix);
+    const char* end = name.data() + name.size();
+    unsigned bus = 0;
+    const auto [rest, failed] = std::from_chars(begin, end, bus);
+    if (failed == std::errc() && rest != end && *rest == 's' && bus <= 255) return bus;
   }
-  return "unknown";
+  return std::nullopt;
 }
+
+/// Names are given by the bus: a source in which they disagree was not read from one machine.
+void names_and_buses(Findings& f) {
+  std::vector<int> wrong;
+  for (size_t n = 0; n < f.m.nets.size(); ++n) {
+    const NetPort& port = f.m.nets[n];
+    if (port.pci == kNone) continue;
+    const auto bus = bus_in_name(port.name);
+    if (bus && *bus != f.m.pci[port.pci].bus.bus) wrong.push_back(static_cast<int>(n));
+  }
+  if (wrong.empty()) return;
+  const NetPort& first = f.m.nets[wrong[0]];
+  f.warn("{} of {} ports are not on the bus that their names say ({} is bus {:#x}, the source has it on {:#x}): {} does not "
+         "describe one real machine; do not rely on it",
+         wrong.size(), f.m.nets.size(), first.name, *bus_in_name(first.name), f.m.pci[first.pci].bus.bus, f.m.source);
+}
+
+}  // namespace
 
 std::vector<Vendor> vendors(const Machine& m) {
   std::vector<Vendor> found;
@@ -264,7 +296,7 @@ std::vector<Vendor> vendors(const Machine& m) {
 void add_findings(const Machine& machine, const Paths& paths, const UsablePorts& usable, RailChoice& choice) {
   Findings f{machine, paths, usable, choice};
   for (auto finding : {source_notes, which_gpus, no_rdma, far_gpus, unknown_gpus, uneven_loads, idle_ports,
-                       broken_links, sibling_rails, thin_pci_links, no_gpu_direct, undecided_order})
+                       broken_links, sibling_rails, thin_pci_links, no_gpu_direct, undecided_order, names_and_buses})
     finding(f);
 }
 

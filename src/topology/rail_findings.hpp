@@ -14,7 +14,4 @@ void add_findings(const Machine& machine, const Paths& paths, const UsablePorts&
 /// processor do not count beside others.
 std::vector<Vendor> vendors(const Machine& machine);
 
-/// "NVIDIA".
-const char* name_of(Vendor vendor);
-
 }  // namespace twohop::topology

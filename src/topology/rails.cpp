@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "topology/balance.hpp"
 #include "topology/rail_findings.hpp"
@@ -22,6 +23,7 @@ class Chooser {
     choice_.sockets = usable_.sockets;
     choice_.warnings = usable_.warnings;
     choice_.assignment.resize(m_.gpus.size());
+    order_ = by_index(m_);
     ports_of_gpu_.resize(m_.gpus.size());
     // Without GPUs, or with two kinds that cannot work together, every usable port serves host buffers.
     if (m_.gpus.empty() || vendors(m_).size() > 1) {
@@ -86,12 +88,12 @@ class Chooser {
 
   void give_each_gpu_a_port() {
     Spread problem;
-    for (const Wish& wish : wishes_) problem.choices.push_back(wish.ports);
+    for (int g : order_) problem.choices.push_back(wishes_[g].ports);
     problem.card = cards();
     problem.load.assign(usable_.ports.size(), 0);
     const std::vector<int> taken = spread(problem);
-    for (size_t g = 0; g < taken.size(); ++g)
-      if (taken[g] >= 0) ports_of_gpu_[g].push_back(taken[g]);
+    for (size_t i = 0; i < taken.size(); ++i)
+      if (taken[i] >= 0) ports_of_gpu_[order_[i]].push_back(taken[i]);
   }
 
   /// More ports than GPUs in a tie: each port goes to the GPU that has fewest. A far port is not spare where others
@@ -104,22 +106,23 @@ class Chooser {
     problem.choices = takers();
     for (size_t p = 0; p < used.size(); ++p)
       if (used[p]) problem.choices[p].clear();
-    for (size_t g = 0; g < m_.gpus.size(); ++g) {
-      problem.card.push_back(static_cast<int>(g));
-      problem.load.push_back(static_cast<int>(ports_of_gpu_[g].size()));
+    for (size_t i = 0; i < order_.size(); ++i) {
+      problem.card.push_back(static_cast<int>(i));
+      problem.load.push_back(static_cast<int>(ports_of_gpu_[order_[i]].size()));
     }
     const std::vector<int> taker = spread(problem);
     for (size_t p = 0; p < taker.size(); ++p)
-      if (taker[p] >= 0) ports_of_gpu_[taker[p]].push_back(static_cast<int>(p));
+      if (taker[p] >= 0) ports_of_gpu_[order_[taker[p]]].push_back(static_cast<int>(p));
     for (auto& ports : ports_of_gpu_) std::sort(ports.begin(), ports.end());
   }
 
-  /// By position of a port: the GPUs that have it nearest.
+  /// By position of a port: the GPUs (positions in order_) that have it nearest.
   std::vector<std::vector<Choice>> takers() const {
     std::vector<std::vector<Choice>> gpus(usable_.ports.size());
-    for (size_t g = 0; g < wishes_.size(); ++g) {
-      if (anyone_near_ && !is_near(wishes_[g].nearest)) continue;
-      for (const Choice& c : wishes_[g].ports) gpus[c.port].push_back({static_cast<int>(g), c.way});
+    for (size_t i = 0; i < order_.size(); ++i) {
+      const Wish& wish = wishes_[order_[i]];
+      if (anyone_near_ && !is_near(wish.nearest)) continue;
+      for (const Choice& c : wish.ports) gpus[c.port].push_back({static_cast<int>(i), c.way});
     }
     return gpus;
   }
@@ -127,8 +130,8 @@ class Chooser {
   /// Machine::nets indexes in the order of rail numbers: along the GPUs.
   std::vector<int> used_ports() const {
     std::vector<int> nets;
-    for (const auto& ports : ports_of_gpu_)
-      for (int p : ports)
+    for (int g : order_)
+      for (int p : ports_of_gpu_[g])
         if (std::find(nets.begin(), nets.end(), usable_.ports[p]) == nets.end()) nets.push_back(usable_.ports[p]);
     return nets;
   }
@@ -138,10 +141,10 @@ class Chooser {
       Rail rail;
       rail.number = static_cast<int>(choice_.rails.size());
       rail.net = net;
-      for (size_t g = 0; g < ports_of_gpu_.size(); ++g)
+      for (int g : order_)
         for (int p : ports_of_gpu_[g])
           if (usable_.ports[p] == net) {
-            rail.gpus.push_back(static_cast<int>(g));
+            rail.gpus.push_back(g);
             choice_.assignment[g].rails.push_back(rail.number);
           }
       choice_.rails.push_back(std::move(rail));
@@ -187,10 +190,11 @@ class Chooser {
   std::string why(size_t g) const {
     const Wish& wish = wishes_[g];
     if (!wish.any)
-      return usable_.ports.empty() ? "no port is usable" : "the source says nothing about its ways to the ports";
+      return usable_.ports.empty() ? "no RDMA port is usable" : "the source says nothing about its ways to the ports";
     const char* kind = name_of(wish.nearest);
     const size_t has = ports_of_gpu_[g].size(), near = wish.ports.size();
-    if (!is_near(wish.nearest)) return fmt::format("nothing is near; {} of {} far ports", has, near);
+    if (!is_near(wish.nearest))
+      return near == 1 ? "SYS: the only port, nothing is near" : fmt::format("SYS: nothing is near; {} of {} far ports", has, near);
     if (has == near) return fmt::format("{}: {}", kind, near == 1 ? "the nearest" : "all that are nearest");
     return fmt::format("{}: {} of {} equally near, shared evenly among GPUs", kind, has, near);
   }
@@ -199,12 +203,20 @@ class Chooser {
   const Paths& paths_;
   const UsablePorts usable_;
   std::vector<Wish> wishes_;
+  std::vector<int> order_;  // Machine::gpus indexes by their numbers, as tools count them
   bool anyone_near_ = false;
   std::vector<std::vector<int>> ports_of_gpu_;  // positions in usable_.ports
   RailChoice choice_;
 };
 
 }  // namespace
+
+std::vector<int> by_index(const Machine& m) {
+  std::vector<int> order(m.gpus.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return m.gpus[a].index < m.gpus[b].index; });
+  return order;
+}
 
 RailChoice choose_rails(const Machine& machine, const Paths& paths) {
   return Chooser(machine, paths).run();

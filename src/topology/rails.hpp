@@ -40,6 +40,9 @@ struct RailChoice {
   std::vector<std::string> notes;     // worth knowing
 };
 
+/// Machine::gpus indexes in the order of GPU numbers, as the vendors' tools count; files list them in any order.
+std::vector<int> by_index(const Machine& machine);
+
 RailChoice choose_rails(const Machine& machine, const Paths& paths);
 
 }  // namespace twohop::topology

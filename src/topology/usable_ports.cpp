@@ -214,6 +214,8 @@ std::vector<int> sockets_of(const Machine& m) {
 }  // namespace
 
 bool natural_less(const std::string& a, const std::string& b) {
+  // Bus ids are hexadecimal and of one width.
+  if (a.find(':') != std::string::npos && b.find(':') != std::string::npos) return a < b;
   const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
   size_t i = 0, j = 0;
   while (i < a.size() && j < b.size()) {
