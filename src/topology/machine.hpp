@@ -121,11 +121,11 @@ struct GpuLink {
 /// Path classes as a source states them (nvidia-smi topo -m has no tree). Indexed [gpu][gpu] and [gpu][net].
 struct GivenPaths {
   std::vector<std::vector<PathClass>> gpu_gpu, gpu_net;
-  std::vector<std::vector<PathClass>> net_net;
+  std::vector<std::vector<PathClass>> net_net;  // empty: not stated (a text that was cut)
   bool operator==(const GivenPaths&) const = default;
 };
 
-enum class SourceKind : uint8_t { kLive, kHwlocXml, kNcclXml, kMatrix };
+enum class SourceKind : uint8_t { kLive, kHwlocXml, kNcclXml, kMatrix, kDeviceInfo };
 
 /// Something odd in a source, or between a source and the live machine.
 struct Note {
