@@ -12,7 +12,8 @@ namespace {
 
 /// Control characters would act on the terminal.
 std::string harmless(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }, '?');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }, '?');
   return text;
 }
 
@@ -29,8 +30,9 @@ int show(bool only_set) {
   for (const OptionValue& v : values) {
     if (!v.problem.empty()) code = fail(harmless(v.problem));
     if (only_set && !v.from_environment) continue;
-    out += fmt::format("{:<{}}  {:<{}}  {}{}\n", v.name, name_width, v.value.empty() ? "-" : harmless(v.value), value_width,
-                       v.from_environment ? "environment" : "default", v.problem.empty() ? "" : ", not accepted");
+    out += fmt::format("{:<{}}  {:<{}}  {}{}\n", v.name, name_width, v.value.empty() ? "-" : harmless(v.value),
+                       value_width, v.from_environment ? "environment" : "default",
+                       v.problem.empty() ? "" : ", not accepted");
   }
   std::vector<std::string> unknown;
   (void)parse_options(environment, &unknown);

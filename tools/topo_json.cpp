@@ -128,7 +128,8 @@ Json gpu_gpu_paths(const TopoReport& r) {
     Json row = Json::object();
     for (int o : by_index(r.machine)) {
       const Path& path = r.paths.gpu_gpu[g][o];
-      if (o != g) row[r.machine.gpus[o].name] = path.nvlinks > 0 ? Json("NV" + std::to_string(path.nvlinks)) : class_of(path);
+      if (o != g)
+        row[r.machine.gpus[o].name] = path.nvlinks > 0 ? Json("NV" + std::to_string(path.nvlinks)) : class_of(path);
     }
     object[r.machine.gpus[g].name] = row;
   }

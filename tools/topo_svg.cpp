@@ -1,5 +1,5 @@
-// `twohop topo --svg`: NUMA nodes as rows, switches as frames, GPUs and ports as cells. Colours join a GPU to its rails, so
-// no line has to cross anything.
+// `twohop topo --svg`: NUMA nodes as rows, switches as frames, GPUs and ports as cells. Colours join a GPU to its
+// rails, so no line has to cross anything.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,8 @@ class Picture {
     header(width);
     y = messages(y + 8, width);
     return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
+        "{1:.0f}\" "
         "font-family=\"DejaVu Sans, Verdana, sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
         "fill=\"#ffffff\"/>\n{2}</svg>\n",
         width, y + kPad, out_);
@@ -72,8 +73,8 @@ class Picture {
   }
 
   bool is_empty(const TreeNode& node) const {
-    return cells(node).empty() && std::all_of(node.children.begin(), node.children.end(),
-                                              [this](const TreeNode& c) { return is_empty(c); });
+    return cells(node).empty() &&
+           std::all_of(node.children.begin(), node.children.end(), [this](const TreeNode& c) { return is_empty(c); });
   }
 
   /// Walks the parts of a frame from left to right, in lines no wider than `limit`; gives each its place.
@@ -92,8 +93,7 @@ class Picture {
     for (const Cell& c : cells(node))
       next({kCellWidth, height(c)}, [&](double px, double py) { at(px, py, &c, nullptr); });
     for (const TreeNode& child : node.children)
-      if (!is_empty(child))
-        next(box(child, limit), [&](double px, double py) { at(px, py, nullptr, &child); });
+      if (!is_empty(child)) next(box(child, limit), [&](double px, double py) { at(px, py, nullptr, &child); });
     return all;
   }
 
@@ -109,9 +109,10 @@ class Picture {
     double dx = 0, dy = 0;
     if (!node.title.empty()) {
       const char* fill = numa ? "#f4f1ea" : node.is_device() ? "#ffffff" : "#e6ebf0";
-      out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"5\" fill=\"{}\" "
-                          "stroke=\"#8a8f98\"/>\n",
-                          x, y, size.w, size.h, fill);
+      out_ += fmt::format(
+          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"5\" fill=\"{}\" "
+          "stroke=\"#8a8f98\"/>\n",
+          x, y, size.w, size.h, fill);
       text(x + kPad, y + 15, node.title, numa ? "font-weight=\"bold\"" : "fill=\"#555\" font-size=\"11\"");
       dx = kPad, dy = kTitle;
     }
@@ -142,9 +143,13 @@ class Picture {
   void draw_cell(const Cell& c, double x, double y) {
     const bool used = !badges(c).empty();
     const char* fill = c.is_gpu ? "#dff0d8" : used ? "#d9e8f7" : "#eeeeee";
-    out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.0f}\" height=\"{:.1f}\" rx=\"4\" fill=\"{}\" "
-                        "stroke=\"{}\"/>\n",
-                        x, y, kCellWidth, height(c), fill, c.is_gpu ? "#5b9a48" : used ? "#4a7fb5" : "#999999");
+    out_ += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.0f}\" height=\"{:.1f}\" rx=\"4\" fill=\"{}\" "
+        "stroke=\"{}\"/>\n",
+        x, y, kCellWidth, height(c), fill,
+        c.is_gpu ? "#5b9a48"
+        : used   ? "#4a7fb5"
+                 : "#999999");
     text(x + 8, y + 17, fitting(name(c), kCellWidth - 16), "font-weight=\"bold\"");
     text(x + 8, y + 17 + kLine, fitting(detail(c), kCellWidth - 12), "font-size=\"11\" fill=\"#333\"");
     const std::vector<int> numbers = badges(c);
@@ -154,10 +159,11 @@ class Picture {
   }
 
   void badge(int number, double x, double y) {
-    out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.0f}\" height=\"17\" rx=\"3\" fill=\"{}\"/>\n", x, y, kBadge,
-                        colour(number));
-    out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" font-size=\"11\" fill=\"#ffffff\">{}</text>\n",
-                        x + kBadge / 2, y + 12.5, number);
+    out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.0f}\" height=\"17\" rx=\"3\" fill=\"{}\"/>\n", x, y,
+                        kBadge, colour(number));
+    out_ += fmt::format(
+        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" font-size=\"11\" fill=\"#ffffff\">{}</text>\n",
+        x + kBadge / 2, y + 12.5, number);
   }
 
   /// Neighbouring numbers are far apart on the circle of hues.
@@ -188,7 +194,8 @@ class Picture {
 
   double messages(double y, double width) {
     std::vector<std::string> lines = r_.choice.warnings;
-    const auto hidden = std::count_if(m_.nets.begin(), m_.nets.end(), [](const NetPort& p) { return p.kind == NetKind::kVirtual; });
+    const auto hidden =
+        std::count_if(m_.nets.begin(), m_.nets.end(), [](const NetPort& p) { return p.kind == NetKind::kVirtual; });
     if (hidden > 0) lines.push_back(fmt::format("{} virtual interfaces are not drawn", hidden));
     if (lines.size() > kMaxMessages) {
       const size_t more = lines.size() - kMaxMessages;

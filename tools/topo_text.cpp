@@ -42,7 +42,8 @@ std::string links_text(const Machine& m, int gpu) {
 }
 
 const Rail* rail_of(const TopoReport& r, int net) {
-  const auto it = std::find_if(r.choice.rails.begin(), r.choice.rails.end(), [net](const Rail& x) { return x.net == net; });
+  const auto it =
+      std::find_if(r.choice.rails.begin(), r.choice.rails.end(), [net](const Rail& x) { return x.net == net; });
   return it == r.choice.rails.end() ? nullptr : &*it;
 }
 
@@ -60,7 +61,9 @@ std::string gpu_line(const TopoReport& r, int g) {
 
 std::string net_line(const TopoReport& r, int n) {
   const NetPort& port = r.machine.nets[n];
-  const char* layer = port.layer == LinkLayer::kUnknown ? "" : port.layer == LinkLayer::kInfiniband ? "InfiniBand" : "Ethernet";
+  const char* layer = port.layer == LinkLayer::kUnknown      ? ""
+                      : port.layer == LinkLayer::kInfiniband ? "InfiniBand"
+                                                             : "Ethernet";
   const Rail* rail = rail_of(r, n);
   return join_present({port_name(r.machine, n), speed_text(port.gbit_per_s), port.kind == NetKind::kRdma ? layer : "",
                        port.state == LinkState::kDown ? "down" : "", rail ? fmt::format("rail {}", rail->number) : ""});
@@ -183,8 +186,8 @@ std::string lines(const char* title, const std::vector<std::string>& texts) {
 
 std::string topo_text(const TopoReport& r, bool explain) {
   const Machine& m = r.machine;
-  std::string out = fmt::format("{} ({}): {} NUMA nodes, {} GPUs, {} ports\n\n", m.source, name_of(m.kind), m.numas.size(),
-                                m.gpus.size(), m.nets.size());
+  std::string out = fmt::format("{} ({}): {} NUMA nodes, {} GPUs, {} ports\n\n", m.source, name_of(m.kind),
+                                m.numas.size(), m.gpus.size(), m.nets.size());
   for (const TreeNode& numa : display_tree(m)) {
     out += numa.title + "\n";
     draw(r, numa, "", out);

@@ -1,5 +1,5 @@
-// The PCI tree as people want to see it: without branches that hold neither GPU nor port, and with chains of bridges drawn
-// as one.
+// The PCI tree as people want to see it: without branches that hold neither GPU nor port, and with chains of bridges
+// drawn as one.
 #pragma once
 
 #include <string>

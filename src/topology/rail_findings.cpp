@@ -191,12 +191,9 @@ void broken_links(Findings& f) {
     const auto& row = f.paths.gpu_gpu[g];
     if (std::all_of(row.begin(), row.end(), [](const Path& p) { return !p.known || p.kind == PathClass::kLoc; }))
       continue;
-    if (counts[g] == 0)
-      f.warn(
-          "{} has no NVLink while {} of its siblings have: a broken NVLink or fabric manager; it is reached over PCI",
-          f.m.gpus[g].name, usual->second);
-    else if (f.m.given == std::nullopt)
-      f.warn("{} has {} NVLinks, its siblings {}: links are down", f.m.gpus[g].name, counts[g], usual->first);
+    // Those without any are noted by the readers.
+    if (counts[g] > 0 && !f.m.given)
+      f.warn("{} has {} GPU links, its siblings {}: links are down", f.m.gpus[g].name, counts[g], usual->first);
   }
 }
 
@@ -231,8 +228,8 @@ void thin_pci_links(Findings& f) {
     }
   }
   for (const auto& [figures, nets] : by_figures)
-    f.note("{}: the ports of a card could carry {:.0f} Gbit/s, its PCI link carries {:.0f}", f.ports(nets), figures.first,
-           figures.second);
+    f.note("{}: the ports of a card could carry {:.0f} Gbit/s, its PCI link carries {:.0f}", f.ports(nets),
+           figures.first, figures.second);
 }
 
 void no_gpu_direct(Findings& f) {
@@ -278,9 +275,11 @@ void names_and_buses(Findings& f) {
   }
   if (wrong.empty()) return;
   const NetPort& first = f.m.nets[wrong[0]];
-  f.warn("{} of {} ports are not on the bus that their names say ({} is bus {:#x}, the source has it on {:#x}): {} does not "
-         "describe one real machine; do not rely on it",
-         wrong.size(), f.m.nets.size(), first.name, *bus_in_name(first.name), f.m.pci[first.pci].bus.bus, f.m.source);
+  f.warn(
+      "{} of {} ports are not on the bus that their names say ({} is bus {:#x}, the source has it on {:#x}): {} does "
+      "not "
+      "describe one real machine; do not rely on it",
+      wrong.size(), f.m.nets.size(), first.name, *bus_in_name(first.name), f.m.pci[first.pci].bus.bus, f.m.source);
 }
 
 }  // namespace

@@ -194,7 +194,8 @@ class Chooser {
     const char* kind = name_of(wish.nearest);
     const size_t has = ports_of_gpu_[g].size(), near = wish.ports.size();
     if (!is_near(wish.nearest))
-      return near == 1 ? "SYS: the only port, nothing is near" : fmt::format("SYS: nothing is near; {} of {} far ports", has, near);
+      return near == 1 ? "SYS: the only port, nothing is near"
+                       : fmt::format("SYS: nothing is near; {} of {} far ports", has, near);
     if (has == near) return fmt::format("{}: {}", kind, near == 1 ? "the nearest" : "all that are nearest");
     return fmt::format("{}: {} of {} equally near, shared evenly among GPUs", kind, has, near);
   }

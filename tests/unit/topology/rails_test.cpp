@@ -161,7 +161,7 @@ TEST(Rails, ReportAGpuThatLostItsNvlinks) {
   MachineBuilder b;
   add_switch(b, 4, 0);
   for (int g : {0, 1, 3}) b.nvswitch(g, 18);
-  EXPECT_EQ(find_paths(b.m).gpu_gpu[0][2].kind, PathClass::kPhb);
+  EXPECT_EQ(find_paths(b.m).gpu_gpu[0][2].kind, PathClass::kPix);
   b.nvswitch(2, 9);
   EXPECT_TRUE(says(choose(b.m).warnings, "GPU2 has 9 GPU links, its siblings 18"));
 }
@@ -171,7 +171,7 @@ TEST(Rails, RefuseToMixVendorsButNotIntegratedGraphics) {
   add_switch(b, 2, 1);
   b.m.gpus[1].vendor = Vendor::kAmd;
   RailChoice choice = choose(b.m);
-  EXPECT_TRUE(says(choice.warnings, "GPUs of NVIDIA and AMD"));
+  EXPECT_TRUE(says(choice.warnings, "GPUs of nvidia and amd"));
   EXPECT_EQ(assignment_text(b.m, choice), "GPU0:; GPU1:");
   b.m.gpus[1].integrated = true;
   choice = choose(b.m);
