@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 
@@ -48,6 +49,27 @@ void name_gpus(Machine& m) {
     gpu.name = base;
     while (!names.insert(gpu.name).second) gpu.name = fmt::format("{}#{}", base, 1 + ++copies[base]);
   }
+}
+
+void sort_gpus(Machine& m) {
+  std::vector<int> order(m.gpus.size()), place(m.gpus.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto key = [&](int i) {
+    const Gpu& gpu = m.gpus[static_cast<size_t>(i)];
+    return std::pair(gpu.index, gpu.mlopart);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) < key(b); });
+  std::vector<Gpu> gpus;
+  for (size_t i = 0; i < order.size(); ++i) {
+    gpus.push_back(std::move(m.gpus[static_cast<size_t>(order[i])]));
+    place[static_cast<size_t>(order[i])] = static_cast<int>(i);
+  }
+  m.gpus = std::move(gpus);
+  for (GpuLink& link : m.links) {
+    link.gpu = place[static_cast<size_t>(link.gpu)];
+    if (link.peer != kNone) link.peer = place[static_cast<size_t>(link.peer)];
+  }
+  std::stable_sort(m.links.begin(), m.links.end(), [](const GpuLink& a, const GpuLink& b) { return a.gpu < b.gpu; });
 }
 
 void merge_links(Machine& m) {

@@ -11,6 +11,9 @@ namespace twohop::topology {
 /// mlopart).
 void name_gpus(Machine& machine);
 
+/// GPUs in the order of their numbers, whatever order the source has; links follow. After name_gpus.
+void sort_gpus(Machine& machine);
+
 /// One link per (GPU, peer, kind), counts and rates added up, in the order of first appearance.
 void merge_links(Machine& machine);
 

@@ -123,6 +123,7 @@ Machine settle(NcclParts parts) {
   resolve_links(parts);
   join_repeated_nets(m);
   name_gpus(m);
+  sort_gpus(m);
   note_missing_links(m);
   if (m.gpus.empty() && m.nets.empty() && !m.pci.empty())
     add_note(m, Note::Level::kWarning,

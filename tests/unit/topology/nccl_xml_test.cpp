@@ -76,8 +76,9 @@ TEST(NcclXml, NumbersGpusOfAVendorsFileByBusId) {
   const Machine m =
       read(in_cpu("<pci busid=\"0003:00:00.0\" class=\"0x030200\"/><pci busid=\"0001:00:00.0\" class=\"0x030200\"/>"));
   ASSERT_EQ(m.gpus.size(), 2U);
-  EXPECT_EQ(m.gpus[0].name, "GPU1");
-  EXPECT_EQ(m.gpus[1].name, "GPU0");
+  EXPECT_EQ(m.gpus[0].name, "GPU0");
+  EXPECT_EQ(to_string(node_of(m, m.gpus[0].pci).bus), "0001:00:00.0");
+  EXPECT_EQ(to_string(node_of(m, m.gpus[1].pci).bus), "0003:00:00.0");
 }
 
 TEST(NcclXml, KnowsClassesThatAreNoGpusOrRails) {
@@ -144,13 +145,14 @@ TEST(NcclXml, ReadsAmdsLinksAndNames) {
       <xgmi target="0000:21:00.0" count="1" tclass="0x120000"/></gpu></pci>
     <pci busid="21:00.0" class="0x120000" vendor="0x1d94"><gpu dev="0" sm="304" gcn="gfx942" arch="38911" rank="1"/></pci>)"));
   ASSERT_EQ(m.gpus.size(), 2U);
-  EXPECT_EQ(m.gpus[0].name, "GPU1");
-  EXPECT_EQ(m.gpus[0].gcn, "gfx942");
-  EXPECT_EQ(m.gpus[0].vendor, Vendor::kAmd);
-  EXPECT_EQ(m.gpus[1].vendor, Vendor::kHygon);
+  EXPECT_EQ(m.gpus[1].name, "GPU1") << "in the order of dev, not of the file";
+  EXPECT_EQ(m.gpus[1].gcn, "gfx942");
+  EXPECT_EQ(m.gpus[1].vendor, Vendor::kAmd);
+  EXPECT_EQ(m.gpus[0].vendor, Vendor::kHygon);
   ASSERT_EQ(m.links.size(), 1U);
   EXPECT_EQ(m.links[0].kind, GpuLinkKind::kXgmi);
-  EXPECT_EQ(m.links[0].peer, 1);
+  EXPECT_EQ(m.links[0].gpu, 1);
+  EXPECT_EQ(m.links[0].peer, 0);
 }
 
 TEST(NcclXml, KeepsSeveralGpusOfOnePciFunctionApart) {
