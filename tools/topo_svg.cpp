@@ -16,8 +16,9 @@ namespace {
 
 using namespace topology;
 
-constexpr double kCellWidth = 176, kLine = 17, kPad = 10, kGap = 10, kTitle = 22, kBadge = 22, kMaxWidth = 1180;
-constexpr size_t kBadgesPerLine = 7, kMaxMessages = 12;
+constexpr double kCellWidth = 150, kLine = 17, kPad = 10, kGap = 10, kTitle = 22, kBadge = 22, kMaxWidth = 1180,
+                 kMinTitle = 200;
+constexpr size_t kBadgesPerLine = 5, kMaxMessages = 12;
 
 struct Size {
   double w = 0, h = 0;
@@ -69,7 +70,7 @@ class Picture {
 
   double height(const Cell& c) const {
     const size_t lines = (badges(c).size() + kBadgesPerLine - 1) / kBadgesPerLine;
-    return kPad + 2 * kLine + 4 + static_cast<double>(lines) * (kBadge - 2);
+    return kPad + (1 + static_cast<double>(details(c).size())) * kLine + 4 + static_cast<double>(lines) * (kBadge - 2);
   }
 
   bool is_empty(const TreeNode& node) const {
@@ -101,7 +102,7 @@ class Picture {
   Size box(const TreeNode& node, double limit) const {
     const Size inner = flow(node, limit - 2 * kPad, [](double, double, const Cell*, const TreeNode*) {});
     if (node.title.empty()) return inner;
-    return {std::max(inner.w, text_width(node.title)) + 2 * kPad, inner.h + kTitle + kPad};
+    return {std::max(inner.w, std::min(text_width(node.title), kMinTitle)) + 2 * kPad, inner.h + kTitle + kPad};
   }
 
   void place(const TreeNode& node, double x, double y, double limit, bool numa) {
@@ -113,7 +114,8 @@ class Picture {
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"5\" fill=\"{}\" "
           "stroke=\"#8a8f98\"/>\n",
           x, y, size.w, size.h, fill);
-      text(x + kPad, y + 15, node.title, numa ? "font-weight=\"bold\"" : "fill=\"#555\" font-size=\"11\"");
+      text(x + kPad, y + 15, fitting(node.title, size.w - 2 * kPad),
+           numa ? "font-weight=\"bold\"" : "fill=\"#555\" font-size=\"11\"");
       dx = kPad, dy = kTitle;
     }
     flow(node, limit - 2 * kPad, [&](double px, double py, const Cell* cell, const TreeNode* child) {
@@ -126,16 +128,20 @@ class Picture {
 
   std::string name(const Cell& c) const { return c.is_gpu ? m_.gpus[c.index].name : port_name(m_, c.index); }
 
-  std::string detail(const Cell& c) const {
-    if (c.is_gpu) {
-      const GpuRails& a = r_.choice.assignment[c.index];
-      const std::string links = links_text(m_, c.index);
-      const std::string way = a.rails.empty() ? "" : fmt::format("{} to rail", name_of(a.path));
-      return way + (way.empty() || links.empty() ? "" : "; ") + links;
-    }
-    const NetPort& p = m_.nets[c.index];
+  /// What stands beneath the name, a line each.
+  std::vector<std::string> details(const Cell& c) const {
+    if (!c.is_gpu) return {port_detail(m_.nets[c.index], rail_of(r_, c.index) != nullptr)};
+    const GpuRails& a = r_.choice.assignment[c.index];
+    std::vector<std::string> lines = {
+        a.rails.empty() ? "no rail" : fmt::format("{} to its rail{}", name_of(a.path), a.rails.size() > 1 ? "s" : "")};
+    const std::string links = links_text(m_, c.index);
+    if (!links.empty()) lines.push_back(links.substr(0, links.find(" to switches")));
+    return lines;
+  }
+
+  static std::string port_detail(const NetPort& p, bool is_rail) {
     const std::string state = p.state == LinkState::kDown ? "down" : speed_text(p.gbit_per_s);
-    if (rail_of(r_, c.index)) return state;
+    if (is_rail) return state;
     const bool rdma = p.kind == NetKind::kRdma || p.kind == NetKind::kOtherRdma;
     return state + (state.empty() ? "" : ", ") + (rdma ? "no rail" : "no RDMA");
   }
@@ -151,11 +157,13 @@ class Picture {
         : used   ? "#4a7fb5"
                  : "#999999");
     text(x + 8, y + 17, fitting(name(c), kCellWidth - 16), "font-weight=\"bold\"");
-    text(x + 8, y + 17 + kLine, fitting(detail(c), kCellWidth - 12), "font-size=\"11\" fill=\"#333\"");
+    double line = y + 17;
+    for (const std::string& detail : details(c))
+      text(x + 8, line += kLine, fitting(detail, kCellWidth - 12), "font-size=\"11\" fill=\"#333\"");
     const std::vector<int> numbers = badges(c);
     for (size_t i = 0; i < numbers.size(); ++i)
       badge(numbers[i], x + 8 + static_cast<double>(i % kBadgesPerLine) * (kBadge + 1),
-            y + 2 * kLine + 10 + static_cast<double>(i / kBadgesPerLine) * (kBadge - 2));
+            line + 9 + static_cast<double>(i / kBadgesPerLine) * (kBadge - 2));
   }
 
   void badge(int number, double x, double y) {
