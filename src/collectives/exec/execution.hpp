@@ -1,6 +1,7 @@
 // Execution: runs one call's lanes. Every lane advances until it blocks; nothing here waits, allocates or logs.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -38,7 +39,13 @@ class Execution {
   /// The error is a mismatch between ranks or a lost peer.
   Result<Progress> progress();
 
+  /// For hang reports, now and then while nothing moves: notes which lanes still stand where they stood.
+  void look_at_lanes();
+  /// Every lane that is not at its end: its step, for whom it waits and since when. Lines of a table.
+  std::string hang_table() const;
+  /// What the first waiting lane waits for, in words, and which rank that is (-1: none).
   std::string where_it_waits() const;
+  int waits_for() const;
 
  private:
   struct Lane {
@@ -49,6 +56,10 @@ class Execution {
     uint64_t signals = 0;
     uint16_t channel = 0, number = 0;
     uint64_t blocked_since_ns = 0;  // for the trace; 0: not blocked
+    // For hang reports.
+    size_t seen_pc = 0;
+    int64_t seen_round = -1;
+    std::chrono::steady_clock::time_point still_since{};
   };
   struct LinkStart {
     uint64_t before_last = 0, now = 0;  // puts of the link when the call before this one began, and when this one did
@@ -78,7 +89,10 @@ class Execution {
   void look_for_departed();
   void departed(int rank);
   void mismatch(int rank, uint64_t theirs);
-  std::string describe(const Lane& lane) const;
+  int blocking_rank(const Lane& lane) const;
+  std::string what_it_waits_for(const Lane& lane) const;
+  const Lane* first_waiting() const;
+  int slowest_of_node() const;
 
   ExecutionContext c_;
   std::map<std::tuple<const Algorithm*, Collective, int>, BoundSchedule> schedules_;
