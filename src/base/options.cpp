@@ -34,8 +34,8 @@ const std::vector<Row>& table() {
       {"TWOHOP_ALGO", &Options::algo, kChoice, 0, 0, "auto, two-hop, one-shot, flat, flat-naive",
        "Scheme of the collectives, where it fits (else two-hop); `auto` is two-hop, and one-shot for little data on "
        "one node."},
-      {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 1, 16, "",
-       "Channels: independent pipelines that share each call's data."},
+      {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 0, 16, "",
+       "Channels: independent pipelines that share each call's data; 0: 2, or as many as a rank has rails."},
       {"TWOHOP_BUFFSIZE", &Options::buff_bytes, kBytes, 4 * kKi, kGi, "",
        "Window bytes per channel, through which data is staged."},
       {"TWOHOP_CHUNK_BYTES", &Options::chunk_bytes, kBytes, 128, 64 * kMi, "",
@@ -44,6 +44,15 @@ const std::vector<Row>& table() {
        "Cuts each host into virtual nodes of this many ranks; 0: nodes are the hosts as found."},
       {"TWOHOP_HOSTID", &Options::host_id, kText, 0, 255, "",
        "Ranks with the same text are on one node; empty: from the machine."},
+      {"TWOHOP_TOPO_FILE", &Options::topo_file, kText, 0, 4095, "",
+       "Reads the machine's topology from this file (NCCL XML, hwloc XML, JSON, `nvidia-smi topo -m`) and checks it "
+       "against the machine; empty: from the machine."},
+      {"TWOHOP_TOPO_DUMP_FILE", &Options::topo_dump_file, kText, 0, 4095, "",
+       "Writes the topology that is used into this file, once per host: NCCL XML where it ends in .xml, else JSON; `%h` "
+       "in its name is the host; empty: none."},
+      {"TWOHOP_NUMA_BIND", &Options::numa_bind, kNumber, 0, 1, "",
+       "1: stream threads and windows go to the NUMA node of the rank's GPU or rail, inside the process's CPU mask; 0: "
+       "nothing is bound."},
       {"TWOHOP_SOCKET_IFNAME", &Options::socket_ifname, kText, 0, 1023, "",
        "Interfaces to use: comma separated prefixes, `=` for exact names, `^` to exclude; empty: not lo, not docker."},
       {"TWOHOP_NET", &Options::net, kChoice, 0, 0, "auto, verbs, tcp, softnic",
