@@ -51,6 +51,13 @@ void name_gpus(Machine& m) {
   }
 }
 
+void number_nets(Machine& m) {
+  int next = 0;
+  for (const NetPort& net : m.nets) next = std::max(next, net.dev + 1);
+  for (NetPort& net : m.nets)
+    if (net.dev == kNone) net.dev = next++;
+}
+
 void sort_gpus(Machine& m) {
   std::vector<int> order(m.gpus.size()), place(m.gpus.size());
   std::iota(order.begin(), order.end(), 0);

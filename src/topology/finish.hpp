@@ -11,6 +11,9 @@ namespace twohop::topology {
 /// mlopart).
 void name_gpus(Machine& machine);
 
+/// Numbers the ports that have no dev yet; NCCL wants one on each.
+void number_nets(Machine& machine);
+
 /// GPUs in the order of their numbers, whatever order the source has; links follow. After name_gpus.
 void sort_gpus(Machine& machine);
 

@@ -303,6 +303,7 @@ TEST(NcclXml, KeepsHostBridgesAndUnlocatedDevices) {
   m.pci = {bridge, device};
   NetPort net;
   net.name = "mlx5_0";
+  net.dev = 0;
   net.pci = 1;
   net.layer = LinkLayer::kInfiniband;
   m.nets = {net};
