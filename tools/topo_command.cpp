@@ -66,8 +66,10 @@ int show(const TopoOptions& o) {
 
 std::function<int()> add_topo(CLI::App& app) {
   auto o = std::make_shared<TopoOptions>();
-  app.add_option("--file", o->file, "NCCL XML, hwloc XML, nvidia-smi topo -m, or JSON of ours, instead of this machine");
-  app.add_flag("--check", o->check, "Compare --file with this machine, and use what both allow, as TWOHOP_TOPO_FILE does");
+  app.add_option("--file", o->file,
+                 "NCCL XML, hwloc XML, nvidia-smi topo -m, or JSON of ours, instead of this machine");
+  app.add_flag("--check", o->check,
+               "Compare --file with this machine, and use what both allow, as TWOHOP_TOPO_FILE does");
   app.add_option("--live-file", o->live_file, "Compare --file with the machine in this file instead");
   app.add_flag("--json", o->json, "For programs: gpus, rails, assignment, rejected, warnings and more");
   app.add_flag("--explain", o->explain, "Also how GPUs reach each other, and notes");

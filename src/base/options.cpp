@@ -48,7 +48,8 @@ const std::vector<Row>& table() {
        "Reads the machine's topology from this file (NCCL XML, hwloc XML, JSON, `nvidia-smi topo -m`) and checks it "
        "against the machine; empty: from the machine."},
       {"TWOHOP_TOPO_DUMP_FILE", &Options::topo_dump_file, kText, 0, 4095, "",
-       "Writes the topology that is used into this file, once per host: NCCL XML where it ends in .xml, else JSON; `%h` "
+       "Writes the topology that is used into this file, once per host: NCCL XML where it ends in .xml, else JSON; "
+       "`%h` "
        "in its name is the host; empty: none."},
       {"TWOHOP_NUMA_BIND", &Options::numa_bind, kNumber, 0, 1, "",
        "1: stream threads and windows go to the NUMA node of the rank's GPU or rail, inside the process's CPU mask; 0: "

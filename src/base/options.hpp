@@ -38,7 +38,7 @@ struct Options {
   int64_t ib_tc = 0, ib_sl = 0, ib_pkey = 0;  // TWOHOP_IB_TC, _SL, _PKEY
   int64_t ib_gid_index = -1;                  // TWOHOP_IB_GID_INDEX: -1: chosen
   int64_t ib_roce_version_num = 2;            // TWOHOP_IB_ROCE_VERSION_NUM
-  std::string ib_addr_family = "auto";     // TWOHOP_IB_ADDR_FAMILY
+  std::string ib_addr_family = "auto";        // TWOHOP_IB_ADDR_FAMILY
   std::string ib_addr_range;                  // TWOHOP_IB_ADDR_RANGE
   int64_t ib_pci_relaxed_ordering = 2;        // TWOHOP_IB_PCI_RELAXED_ORDERING
   int64_t timeout_s = 600;                    // TWOHOP_TIMEOUT_S

@@ -7,9 +7,9 @@
 
 #include "base/file_name.hpp"
 #include "base/log.hpp"
+#include "topology/compare.hpp"
 #include "topology/live.hpp"
 #include "topology/load.hpp"
-#include "topology/reconcile.hpp"
 
 namespace twohop {
 
@@ -35,7 +35,7 @@ Result<topology::Machine> read_machine(const Options& options) {
     e.message = fmt::format("TWOHOP_TOPO_FILE: {}", e.message);
     return e;
   }
-  return topology::reconcile(std::move(*file), live);
+  return topology::reconcile(*file, live).machine;
 }
 
 Result<std::shared_ptr<const LocalTopology>> read_topology(const Options& options) {
@@ -45,7 +45,6 @@ Result<std::shared_ptr<const LocalTopology>> read_topology(const Options& option
   local->machine = std::move(*machine);
   local->paths = topology::find_paths(local->machine);
   local->choice = topology::choose_rails(local->machine, local->paths);
-  local->fingerprint = topology::fingerprint(local->machine);
   return std::shared_ptr<const LocalTopology>(std::move(local));
 }
 
@@ -73,14 +72,18 @@ Result<JobTopology> JobTopology::learn(const Options& options, const std::string
 }
 
 JobTopology::Json JobTopology::message() const {
-  topology::NodeSummary s =
-      topology::summarize(local_->machine, local_->choice, host_name(), local_->fingerprint);
+  topology::NodeSummary s = topology::summarize(local_->machine, local_->choice, host_name());
   s.rejected_ports.resize(std::min(s.rejected_ports.size(), kMaxReasons));
   s.rejected_reasons.resize(s.rejected_ports.size());
-  return {{"machine", machine_id_},       {"host", s.host},
-          {"fingerprint", s.fingerprint}, {"rails", s.rails},
-          {"speeds", s.gbit_per_s},       {"rejected", s.rejected_ports},
-          {"reasons", s.rejected_reasons}, {"cpus on", numa_of_this_process(local_->machine)}};
+  return {{"machine", machine_id_},
+          {"host", s.host},
+          {"fingerprint", s.fingerprint},
+          {"summary", s.summary},
+          {"rails", s.rails},
+          {"speeds", s.gbit_per_s},
+          {"rejected", s.rejected_ports},
+          {"reasons", s.rejected_reasons},
+          {"cpus on", numa_of_this_process(local_->machine)}};
 }
 
 Result<> JobTopology::settle(int rank, const std::vector<Json>& all) {
@@ -111,6 +114,7 @@ Result<> JobTopology::settle_checked(int rank, const std::vector<Json>& all) {
     topology::NodeSummary& s = nodes.emplace_back();
     all[r].at("host").get_to(s.host);
     all[r].at("fingerprint").get_to(s.fingerprint);
+    all[r].at("summary").get_to(s.summary);
     all[r].at("rails").get_to(s.rails);
     all[r].at("speeds").get_to(s.gbit_per_s);
     all[r].at("rejected").get_to(s.rejected_ports);
@@ -150,7 +154,8 @@ Result<> JobTopology::report() const {
     for (const std::string& finding : job_.findings) log_info("{}", finding);
   if (local_rank_ != 0) return {};
   const topology::Machine& m = local_->machine;
-  log_info("{}: {} NUMA nodes, {} GPUs, {} rails", m.source, m.numas.size(), m.gpus.size(), local_->choice.rails.size());
+  log_info("{}: {} NUMA nodes, {} GPUs, {} rails", m.source, m.numas.size(), m.gpus.size(),
+           local_->choice.rails.size());
   for (const topology::Note& note : m.notes)
     log(note.level == topology::Note::Level::kWarning ? LogLevel::kWarn : LogLevel::kInfo, "{}", note.text);
   if (options_.topo_dump_file.empty()) return {};

@@ -20,11 +20,10 @@ struct LocalTopology {
   topology::Machine machine;
   topology::Paths paths;
   topology::RailChoice choice;
-  std::string fingerprint;
 };
 
-/// The live machine; with TWOHOP_TOPO_FILE the file, as far as the machine does not contradict it. A file that cannot be
-/// read is an error; a machine that cannot be read is an empty one. Read once per process and file.
+/// The live machine; with TWOHOP_TOPO_FILE the file, as far as the machine does not contradict it. A file that cannot
+/// be read is an error; a machine that cannot be read is an empty one. Read once per process and file.
 Result<std::shared_ptr<const LocalTopology>> learn_topology(const Options& options);
 
 class JobTopology {

@@ -30,7 +30,9 @@ class CpuMask {
   void add(int cpu) {
     if (cpu >= 0 && cpu < kMaxCpus) CPU_SET_S(static_cast<size_t>(cpu), bytes(), set_.get());
   }
-  bool has(int cpu) const { return cpu >= 0 && cpu < kMaxCpus && CPU_ISSET_S(static_cast<size_t>(cpu), bytes(), set_.get()); }
+  bool has(int cpu) const {
+    return cpu >= 0 && cpu < kMaxCpus && CPU_ISSET_S(static_cast<size_t>(cpu), bytes(), set_.get());
+  }
   int count() const { return CPU_COUNT_S(bytes(), set_.get()); }
   bool apply() const { return sched_setaffinity(0, bytes(), set_.get()) == 0; }
 

@@ -1,5 +1,5 @@
-// Where a communicator's own threads and memory belong: the NUMA node of its GPU or rail. Nothing is bound where there is one
-// node only, where nothing says which, or where TWOHOP_NUMA_BIND=0.
+// Where a communicator's own threads and memory belong: the NUMA node of its GPU or rail. Nothing is bound where there
+// is one node only, where nothing says which, or where TWOHOP_NUMA_BIND=0.
 #pragma once
 
 #include <span>
@@ -19,8 +19,8 @@ struct NumaBinding {
 /// Of `numa` (index in machine.numas, kNone: none).
 NumaBinding numa_binding(const topology::Machine& machine, int numa);
 
-/// Moves the calling thread, one of ours, to the node's CPUs, as far as the process may use them: a job's own CPU mask is
-/// never left. False where nothing was changed.
+/// Moves the calling thread, one of ours, to the node's CPUs, as far as the process may use them: a job's own CPU mask
+/// is never left. False where nothing was changed.
 bool bind_this_thread(const NumaBinding& binding);
 
 /// Prefers the node for pages of `memory` that nobody has touched yet. False where the kernel refuses; that costs speed

@@ -20,7 +20,8 @@ std::vector<RailEnd> ends_of(const std::vector<Rail>& rails) {
 }
 std::vector<RailEnd> ends_of(const std::vector<OfferedRail>& rails) {
   std::vector<RailEnd> ends;
-  for (const OfferedRail& r : rails) ends.push_back({is_ethernet(r.row), r.gids, r.row.number == kNoRailNumber ? -1 : r.row.number, r.row.own != 0});
+  for (const OfferedRail& r : rails)
+    ends.push_back({is_ethernet(r.row), r.gids, r.row.number == kNoRailNumber ? -1 : r.row.number, r.row.own != 0});
   return ends;
 }
 

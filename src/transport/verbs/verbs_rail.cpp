@@ -104,9 +104,8 @@ void warn_of_unknown_names(const Search& search, const HcaList& wish) {
 }
 
 const PlannedRail* planned(const RailPlan& plan, const Candidate& c) {
-  const auto it = std::find_if(plan.begin(), plan.end(), [&](const PlannedRail& r) {
-    return r.device == c.context->name() && r.port == c.port;
-  });
+  const auto it = std::find_if(plan.begin(), plan.end(),
+                               [&](const PlannedRail& r) { return r.device == c.context->name() && r.port == c.port; });
   return it == plan.end() ? nullptr : &*it;
 }
 
@@ -124,7 +123,8 @@ void follow_plan(Search& search, const RailWish& wish) {
     if (const PlannedRail* rail = planned(wish.plan, c))
       c.order = static_cast<size_t>(rail - wish.plan.data());
     else
-      search.pass_over(c.name(), "is no rail by the machine's topology (twohop topo says why; TWOHOP_IB_HCA overrides)");
+      search.pass_over(c.name(),
+                       "is no rail by the machine's topology (twohop topo says why; TWOHOP_IB_HCA overrides)");
   }
   std::erase_if(search.usable, [&](const Candidate& c) { return !is_planned(c); });
 }

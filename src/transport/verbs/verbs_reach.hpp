@@ -41,9 +41,9 @@ struct RailPair {
 };
 
 /// Joins the rails of two ranks. Rails with numbers are joined to the same number: those that both own, else those that
-/// one owns. Without numbers, or with none in common: where some pair shares a subnet only such pairs are joined, so that rails that never
-/// reach each other are not connected; else rails are joined by position. As many pairs as the end with more rails has,
-/// less those without a partner: the other end's are shared. Empty: nothing fits together.
+/// one owns. Without numbers, or with none in common: where some pair shares a subnet only such pairs are joined, so
+/// that rails that never reach each other are not connected; else rails are joined by position. As many pairs as the
+/// end with more rails has, less those without a partner: the other end's are shared. Empty: nothing fits together.
 std::vector<RailPair> join_rails(std::span<const RailEnd> lower, std::span<const RailEnd> higher);
 
 }  // namespace twohop::verbs

@@ -75,7 +75,7 @@ struct RailRow {
   uint32_t tag_key;    // rkey of the tag slots
   uint16_t number;     // of the rail in the job; kNoRailNumber: not known
   uint16_t own;        // 1: the sender's own; see RailEnd
-  char name[32];  // "mlx5_0:1", zero terminated
+  char name[32];       // "mlx5_0:1", zero terminated
 };
 
 /// A GID that the sender may use; its index means nothing to others.
