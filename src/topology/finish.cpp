@@ -86,7 +86,7 @@ void merge_links(Machine& m) {
     const auto [at, is_new] = known.emplace(std::tuple(link.gpu, link.peer, link.to_switch, link.kind), links.size());
     if (is_new) {
       links.push_back(link);
-    } else {
+    } else if (links[at->second].count + link.count <= kMaxGpuLinks) {
       links[at->second].count += link.count;
       links[at->second].gbit_per_s += link.gbit_per_s;
     }

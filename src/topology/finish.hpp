@@ -17,6 +17,8 @@ void number_nets(Machine& machine);
 /// GPUs in the order of their numbers, whatever order the source has; links follow. After name_gpus.
 void sort_gpus(Machine& machine);
 
+constexpr int kMaxGpuLinks = 1024;  // of one GPU to one target; far beyond what exists
+
 /// One link per (GPU, peer, kind), counts and rates added up, in the order of first appearance.
 void merge_links(Machine& machine);
 
