@@ -26,6 +26,8 @@ struct Row {
   const char* help;
 };
 
+constexpr std::string_view kSecret = "TWOHOP_JOB_SECRET";
+
 const std::vector<Row>& table() {
   using enum Unit;
   static const std::vector<Row> rows = {
@@ -46,6 +48,16 @@ const std::vector<Row>& table() {
        "Cuts each host into virtual nodes of this many ranks; 0: nodes are the hosts as found."},
       {"TWOHOP_HOSTID", &Options::host_id, kText, 0, 255, "",
        "Ranks with the same text are on one node; empty: from the machine."},
+      {"TWOHOP_TOPO_FILE", &Options::topo_file, kText, 0, 4095, "",
+       "Reads the machine's topology from this file (NCCL XML, hwloc XML, JSON, `nvidia-smi topo -m`) and checks it "
+       "against the machine; empty: from the machine."},
+      {"TWOHOP_TOPO_DUMP_FILE", &Options::topo_dump_file, kText, 0, 4095, "",
+       "Writes the topology that is used into this file, once per host: NCCL XML where it ends in .xml, else JSON; "
+       "`%h` "
+       "in its name is the host; empty: none."},
+      {"TWOHOP_NUMA_BIND", &Options::numa_bind, kNumber, 0, 1, "",
+       "1: stream threads and windows go to the NUMA node of the rank's GPU or rail, inside the process's CPU mask; 0: "
+       "nothing is bound."},
       {"TWOHOP_SOCKET_IFNAME", &Options::socket_ifname, kText, 0, 1023, "",
        "Interfaces to use: comma separated prefixes, `=` for exact names, `^` to exclude; empty: not lo, not docker."},
       {"TWOHOP_NET", &Options::net, kChoice, 0, 0, "auto, verbs, tcp, softnic",
@@ -288,6 +300,22 @@ std::vector<OptionHelp> option_help() {
   std::vector<OptionHelp> help;
   for (const Row& row : table()) help.push_back({row.name, default_value(row), accepted(row), row.help});
   return help;
+}
+
+std::vector<OptionValue> option_values(const Environment& environment) {
+  std::vector<OptionValue> values;
+  for (const Row& row : table()) {
+    OptionValue value{row.name, default_value(row), false, ""};
+    if (const auto text = lookup(environment, row.name); text && !text->empty()) {
+      Options scratch;
+      const Result<> assigned = assign(row, *text, scratch);
+      value.from_environment = true;
+      value.value = row.name == kSecret ? fmt::format("({} characters, not shown)", text->size()) : std::string(*text);
+      if (!assigned) value.problem = assigned.error().message;
+    }
+    values.push_back(std::move(value));
+  }
+  return values;
 }
 
 std::string options_table() {

@@ -20,6 +20,9 @@ struct Options {
   int64_t chunk_bytes = 128 << 10;            // TWOHOP_CHUNK_BYTES: largest chunk
   int64_t ranks_per_node = 0;                 // TWOHOP_RANKS_PER_NODE: 0 as found
   std::string host_id;                        // TWOHOP_HOSTID: empty: from the machine
+  std::string topo_file;                      // TWOHOP_TOPO_FILE: empty: the live machine
+  std::string topo_dump_file;                 // TWOHOP_TOPO_DUMP_FILE: empty: none
+  int64_t numa_bind = 1;                      // TWOHOP_NUMA_BIND
   std::string socket_ifname;                  // TWOHOP_SOCKET_IFNAME
   std::string net = "auto";                   // TWOHOP_NET: auto, verbs, tcp, softnic
   int64_t nrails = 0;                         // TWOHOP_NRAILS: 0: all
@@ -35,7 +38,7 @@ struct Options {
   int64_t ib_tc = 0, ib_sl = 0, ib_pkey = 0;  // TWOHOP_IB_TC, _SL, _PKEY
   int64_t ib_gid_index = -1;                  // TWOHOP_IB_GID_INDEX: -1: chosen
   int64_t ib_roce_version_num = 2;            // TWOHOP_IB_ROCE_VERSION_NUM
-  std::string ib_addr_family = "auto";     // TWOHOP_IB_ADDR_FAMILY
+  std::string ib_addr_family = "auto";        // TWOHOP_IB_ADDR_FAMILY
   std::string ib_addr_range;                  // TWOHOP_IB_ADDR_RANGE
   int64_t ib_pci_relaxed_ordering = 2;        // TWOHOP_IB_PCI_RELAXED_ORDERING
   int64_t timeout_s = 600;                    // TWOHOP_TIMEOUT_S
@@ -70,6 +73,13 @@ struct OptionHelp {
   std::string name, default_value, accepted, help;
 };
 std::vector<OptionHelp> option_help();
+/// What each variable is in `environment`: `twohop env`. A secret's value is not shown.
+struct OptionValue {
+  std::string name, value;
+  bool from_environment = false;
+  std::string problem;  // why the value in the environment is not accepted; empty: it is
+};
+std::vector<OptionValue> option_values(const Environment& environment);
 /// The same as a Markdown table: the README's section.
 std::string options_table();
 

@@ -18,6 +18,7 @@
 #include "collectives/exec/call.hpp"
 #include "collectives/exec/execution.hpp"
 #include "collectives/exec/node_group.hpp"
+#include "collectives/exec/numa_binding.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/layout.hpp"
 #include "collectives/plan/selection.hpp"
@@ -53,6 +54,8 @@ class Communicator {
   int nranks() const { return control_->nranks(); }
   const Cluster& cluster() const { return cluster_; }
   const std::string& name() const { return config_.name; }
+  /// Where threads of ours that progress it belong.
+  const NumaBinding& binding() const { return binding_; }
 
   /// Begins the next call. Pre: no call is running; the arguments are checked (check_call in call.hpp).
   Result<> start(const Call& call);
@@ -101,6 +104,7 @@ class Communicator {
   CommConfig config_;
   Selection selection_;
   Options options_;
+  NumaBinding binding_;
   Cluster cluster_;
   std::unique_ptr<NodeGroup> node_;
   std::unique_ptr<Endpoint> endpoint_;  // null when there is one node only

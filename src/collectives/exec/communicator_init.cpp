@@ -39,7 +39,8 @@ Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId
   rank_ = rank;
   nranks_ = nranks;
   if (auto content = decode(id); content) meets_on_loopback_ = content->root.is_loopback();
-  for (auto step : {&CommunicatorInit::introduce, &CommunicatorInit::group_into_nodes, &CommunicatorInit::connect})
+  for (auto step : {&CommunicatorInit::learn_topology, &CommunicatorInit::introduce,
+                    &CommunicatorInit::group_into_nodes, &CommunicatorInit::connect})
     if (auto done = (this->*step)(); !done) return done.error();
   start_watching();
   return std::move(comm_);
@@ -83,13 +84,24 @@ std::string CommunicatorInit::data_interface() const {
   return only_here ? "=lo" : options_.socket_ifname;
 }
 
+Result<> CommunicatorInit::learn_topology() {
+  auto topology = JobTopology::learn(options_, host_identity(""));
+  auto all = share(topology ? Result<Json>(topology->message()) : Result<Json>(topology.error()));
+  if (!all) return all.error();
+  topology_ = std::move(*topology);
+  if (auto settled = topology_->settle(rank_, *all); !settled) return settled;
+  comm_->binding_ = topology_->binding();
+  return {};
+}
+
 Result<Json> CommunicatorInit::own_introduction() {
+  if (auto told = topology_->report(); !told) return told.error();
   auto exchange = LocalExchange::create();
   if (!exchange) return exchange.error();
   exchange_.emplace(std::move(*exchange));
   Options options = options_;
   options.socket_ifname = data_interface();
-  auto endpoint = make_endpoint(rank_, options, comm_->control_->secret());
+  auto endpoint = make_endpoint(rank_, options, comm_->control_->secret(), topology_->rail_plan());
   if (!endpoint) return endpoint.error();
   comm_->endpoint_ = std::move(*endpoint);
   auto isa = choose_isa(options_.reduce_isa);
@@ -205,6 +217,7 @@ Result<Json> CommunicatorInit::try_grouping() {
   auto node = NodeGroup::create(members, window_map(), *exchange_, comm_->control_->secret(), deadline_, &unreachable);
   if (!node) return node.error();
   comm_->node_ = std::move(*node);
+  bind_memory(comm_->binding_, comm_->node_->own_memory());
   Json failed = Json::array();
   for (const LocalPeer& p : unreachable) {
     log_warn("rank {} and rank {} share a host but not memory ({}): they are treated as separate nodes", rank_, p.rank,
