@@ -59,7 +59,7 @@ void add_int_list(CLI::App& app, const std::string& name, std::vector<int>& valu
 void add_matrix_flags(CLI::App& app, Arguments& a) {
   Matrix& m = a.matrix;
   app.add_option_function<std::string>(
-         "-o,--op",
+         "--op",
          [&m](const std::string& text) {
            m.ops.clear();
            for (const std::string& item : items_of("--op", text == "all" ? "write,write_imm,read,send,atomic" : text)) {
