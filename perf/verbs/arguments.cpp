@@ -120,7 +120,7 @@ void add_row_flags(CLI::App& app, Arguments& a) {
   app.add_option("-n,--iters", r.iterations, "messages of each queue pair and sending end (1000)");
   app.add_option("-D,--duration", r.duration_s, "seconds of each row, instead of -n");
   app.add_option("-t,--tx-depth", r.tx_depth, "messages of a queue pair posted and unfinished (128)");
-  app.add_option("-Q,--cq-mod", r.cq_mod, "at least every so manieth message is signalled (64)");
+  app.add_option("-Q,--cq-mod", r.cq_mod, "at most so many messages between two that are signalled (64)");
   app.add_option("-u,--qp-timeout", r.timeout, "an unanswered request is sent again after 4.096 us x 2^this (14)");
   app.add_option("--retry_count", r.retries, "how often it is sent again (7)");
   app.add_option("-S,--sl", r.service_level, "service level (0)");
