@@ -59,7 +59,7 @@ void add_int_list(CLI::App& app, const std::string& name, std::vector<int>& valu
 void add_matrix_flags(CLI::App& app, Arguments& a) {
   Matrix& m = a.matrix;
   app.add_option_function<std::string>(
-         "-o,--op",
+         "--op",
          [&m](const std::string& text) {
            m.ops.clear();
            for (const std::string& item : items_of("--op", text == "all" ? "write,write_imm,read,send,atomic" : text)) {
@@ -120,7 +120,7 @@ void add_row_flags(CLI::App& app, Arguments& a) {
   app.add_option("-n,--iters", r.iterations, "messages of each queue pair and sending end (1000)");
   app.add_option("-D,--duration", r.duration_s, "seconds of each row, instead of -n");
   app.add_option("-t,--tx-depth", r.tx_depth, "messages of a queue pair posted and unfinished (128)");
-  app.add_option("-Q,--cq-mod", r.cq_mod, "at least every so manieth message is signalled (64)");
+  app.add_option("-Q,--cq-mod", r.cq_mod, "at most so many messages between two that are signalled (64)");
   app.add_option("-u,--qp-timeout", r.timeout, "an unanswered request is sent again after 4.096 us x 2^this (14)");
   app.add_option("--retry_count", r.retries, "how often it is sent again (7)");
   app.add_option("-S,--sl", r.service_level, "service level (0)");

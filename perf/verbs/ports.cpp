@@ -14,6 +14,8 @@ using verbs::GidEntry;
 using verbs::GidType;
 using verbs::Rail;
 
+constexpr int kMostReadsInFlight = 16;
+
 std::vector<std::string> parts_of(const std::string& rail) {
   std::vector<std::string> parts;
   std::istringstream in(rail);
@@ -85,8 +87,9 @@ uint32_t receive_depth(const RowSpec& row) {
 }
 
 nlohmann::json to_json(const RowPort& port) {
-  return {{"name", port.rail->name}, {"gid", hex(port.gid.gid)}, {"gid_type", static_cast<int>(port.gid.type)},
-          {"lid", port.rail->lid},   {"mtu", port.mtu},          {"ethernet", port.rail->ethernet}};
+  return {{"name", port.rail->name},        {"gid", hex(port.gid.gid)}, {"gid_type", static_cast<int>(port.gid.type)},
+          {"lid", port.rail->lid},          {"mtu", port.mtu},          {"reads_in_flight", port.reads_in_flight},
+          {"ethernet", port.rail->ethernet}};
 }
 
 Result<std::vector<RemotePort>> remote_ports(const nlohmann::json& list) {
@@ -98,8 +101,10 @@ Result<std::vector<RemotePort>> remote_ports(const nlohmann::json& list) {
       p.gid_type = static_cast<GidType>(std::clamp(j.at("gid_type").get<int>(), 0, 2));
       j.at("lid").get_to(p.lid);
       j.at("mtu").get_to(p.mtu);
+      j.at("reads_in_flight").get_to(p.reads_in_flight);
       j.at("ethernet").get_to(p.ethernet);
-      if (!from_hex(j.at("gid").get<std::string>(), p.gid) || verbs::mtu_bytes(verbs::mtu_from_bytes(p.mtu)) != p.mtu)
+      if (p.reads_in_flight < 1 || !from_hex(j.at("gid").get<std::string>(), p.gid) ||
+          verbs::mtu_bytes(verbs::mtu_from_bytes(p.mtu)) != p.mtu)
         return make_error(twohopRemoteError, "the other end describes its port {} by {}", p.name, j.dump());
       ports.push_back(std::move(p));
     }
@@ -195,6 +200,8 @@ Result<RowPort> Ports::port_with_mtu(size_t place, const RowSpec& row) const {
                       "-m {}: the active MTU of {} is {}: give at most that, or raise the port's", row.mtu,
                       port.rail->name, active);
   port.mtu = row.mtu == 0 ? active : row.mtu;
+  const ibv_device_attr& device = limits_[order_[place]].device;
+  port.reads_in_flight = std::clamp(std::min(device.max_qp_rd_atom, device.max_qp_init_rd_atom), 1, kMostReadsInFlight);
   return port;
 }
 
@@ -269,9 +276,9 @@ Result<> Ports::check(const RowSpec& row) const {
 Result<> Ports::check_port(const Rail& rail, const RowSpec& row) const {
   const ibv_device_attr& device = limits_[static_cast<size_t>(&rail - rails_.data())].device;
   if (row.op == Op::kAtomic && device.atomic_cap == IBV_ATOMIC_NONE)
-    return make_error(twohopInvalidArgument, "-o atomic: {} has no atomics", rail.name);
+    return make_error(twohopInvalidArgument, "--op atomic: {} has no atomics", rail.name);
   if (row.op == Op::kRead && device.max_qp_rd_atom < 1)
-    return make_error(twohopInvalidArgument, "-o read: {} has no READ", rail.name);
+    return make_error(twohopInvalidArgument, "--op read: {} has no READ", rail.name);
   if (send_depth(row) > rail.max_requests)
     return make_error(twohopInvalidArgument, "-t {}: needs a queue of {} requests, {} has at most {}", row.tx_depth,
                       send_depth(row), rail.name, rail.max_requests);

@@ -14,7 +14,8 @@ namespace twohop::verbs_perf {
 struct RowPort {
   const verbs::Rail* rail = nullptr;
   verbs::GidEntry gid;
-  int mtu = 1024;  // bytes: what this end allows
+  int mtu = 1024;           // bytes: what this end allows
+  int reads_in_flight = 1;  // READs and atomics of a queue pair that the device takes
 };
 
 /// What the other end says of its port.
@@ -23,7 +24,7 @@ struct RemotePort {
   ibv_gid gid{};
   verbs::GidType gid_type = verbs::GidType::kIb;
   uint16_t lid = 0;
-  int mtu = 1024;
+  int mtu = 1024, reads_in_flight = 1;
   bool ethernet = false;
 };
 nlohmann::json to_json(const RowPort& port);

@@ -88,9 +88,8 @@ std::string table_row(const RowResult& r) {
       s.gid < 0 ? "auto" : std::to_string(s.gid), s.inline_bytes, s.repeat, r.messages(), r.peak_mib_per_s(),
       r.average_mib_per_s(), r.global_mib_per_s(), r.mpps(), e.post_us, e.completion_us.mean, e.completion_us.p99,
       e.global_s * 1e6, retries_text(r), r.wrong_bytes(),
-      e.stopped_by == "time" || e.stopped_by == "bytes"
-          ? fmt::format("  # cut short by --max-{}", e.stopped_by == "time" ? "row-time" : "bytes")
-          : "");
+      e.stopped_by == "time" || e.stopped_by == "bytes" ? fmt::format("  # cut short by its bound of {}", e.stopped_by)
+                                                        : "");
 }
 
 std::string csv(const std::vector<RowResult>& rows) {

@@ -25,7 +25,7 @@ std::string gid_text(const RowSpec& r) {
 }
 
 constexpr std::array<Factor, 9> kFactors{{
-    {"op", "-o", [](const RowSpec& r) { return std::string(op_name(r.op)); }},
+    {"op", "--op", [](const RowSpec& r) { return std::string(op_name(r.op)); }},
     {"bytes", "-s", [](const RowSpec& r) { return std::to_string(r.size); }},
     {"qps", "-q", [](const RowSpec& r) { return std::to_string(r.qps); }},
     {"rail", "-d", [](const RowSpec& r) { return r.rail; }},
@@ -63,7 +63,7 @@ const char* op_name(Op op) {
 
 Result<> check(const RowSpec& r) {
   const auto op = static_cast<int>(r.op);
-  for (const Range& range : {Range{"-o", static_cast<double>(op), 0, 4},
+  for (const Range& range : {Range{"--op", static_cast<double>(op), 0, 4},
                              {"-s", static_cast<double>(r.size), 1, double{1 << 30}},
                              {"-q", static_cast<double>(r.qps), 1, 1024},
                              {"-l", static_cast<double>(r.batch), 1, 8192},

@@ -37,7 +37,7 @@ struct RowSpec {
   uint64_t iterations = 1000;  // messages per queue pair and sending end
   double duration_s = 0;       // above 0: instead of iterations
   int tx_depth = 128;          // messages of a queue pair posted and unfinished
-  int cq_mod = 64;             // at least every so manieth is signalled
+  int cq_mod = 64;             // at most so many between two that are signalled
   int timeout = 14, retries = 7, service_level = 0, traffic_class = 0;
 
   // Bounds of this row.

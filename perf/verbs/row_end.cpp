@@ -10,7 +10,6 @@ namespace twohop::verbs_perf {
 namespace {
 
 constexpr std::align_val_t kPage{4096};
-constexpr uint8_t kReadsInFlight = 16;
 
 uint32_t random_psn() {
   static std::random_device random;
@@ -79,7 +78,8 @@ Result<> RowEnd::make_qp(size_t number) {
                  .traffic_class = static_cast<uint8_t>(row_.traffic_class),
                  .service_level = static_cast<uint8_t>(row_.service_level)};
   plan.access = access_of(row_.op);
-  if (row_.op == Op::kRead || row_.op == Op::kAtomic) plan.reads_in_flight = kReadsInFlight;
+  if (row_.op == Op::kRead || row_.op == Op::kAtomic)
+    plan.reads_in_flight = static_cast<uint8_t>(std::min(port.reads_in_flight, theirs.reads_in_flight));
   const auto depth = static_cast<uint32_t>(row_.tx_depth), batch = static_cast<uint32_t>(row_.batch);
   // The tail that is not signalled and one more list must fit into -t.
   const uint32_t signal_every = std::max(1u, std::min({static_cast<uint32_t>(row_.cq_mod), depth - batch, depth / 2}));

@@ -355,7 +355,7 @@ TEST(Report, RowsSurviveTheirJson) {
 }
 
 TEST(Arguments, TakeListsAndUnits) {
-  const char* argv[] = {"verbs_perf", "host", "-s", "8,64K,1M", "-q",          "1,2", "-o",
+  const char* argv[] = {"verbs_perf", "host", "-s", "8,64K,1M", "-q",          "1,2", "--op",
                         "all",        "-b",   "-x", "1,3",      "--max-bytes", "2G"};
   auto parsed = parse_arguments(std::size(argv), argv);
   ASSERT_TRUE(std::holds_alternative<Arguments>(parsed)) << std::get<Stop>(parsed).text;
