@@ -160,7 +160,7 @@ class Lab:
                  ",".join(f"lab{g}:{ranks_per_guest}" for g in range(self.count)), "--wdir", folder or os.getcwd()]
         for name in environment:
             words += ["-x", name]
-        for name, value in (("plm_rsh_agent", "dbclient -y -y -i /root/key"), ("oob_tcp_if_include", "ctl"),
+        for name, value in (("plm_rsh_agent", "dbclient -y -y -i /run/key"), ("oob_tcp_if_include", "ctl"),
                             ("btl_tcp_if_include", "ctl"), ("btl", "tcp,self,vader"), ("mpi_yield_when_idle", "1"),
                             ("hwloc_base_binding_policy", "none"), ("rmaps_base_oversubscribe", "1"),
                             ("btl_vader_single_copy_mechanism", "none"), ("orte_tmpdir_base", "/tmp")):
@@ -172,13 +172,13 @@ class Lab:
         """A key for guest 0, which all guests accept."""
         if self.has_mpirun:
             return
-        self.guests[0].run("dropbearkey", "-t", "ed25519", "-f", "/root/key")
-        key = next(line for line in self.guests[0].run("dropbearkey", "-y", "-f", "/root/key").splitlines()
+        self.guests[0].run("dropbearkey", "-t", "ed25519", "-f", "/run/key")
+        key = next(line for line in self.guests[0].run("dropbearkey", "-y", "-f", "/run/key").splitlines()
                    if line.startswith("ssh-"))
         for guest in self.guests:
-            guest.run("sh", "-c", "umask 077; mkdir -p /root/.ssh; echo \"$0\" >/root/.ssh/authorized_keys; "
-                      "dropbearkey -t ed25519 -f /root/host_key; "
-                      f"exec dropbear -s -r /root/host_key -p {CONTROL_ADDRESS.format(guest.number + 1)}:22", key)
+            guest.run("sh", "-c", "umask 077; mkdir -p ~/.ssh; echo \"$0\" >~/.ssh/authorized_keys; "
+                      "dropbearkey -t ed25519 -f /run/host_key; "
+                      f"exec dropbear -s -r /run/host_key -p {CONTROL_ADDRESS.format(guest.number + 1)}:22", key)
         self.has_mpirun = True
 
     def await_jobs(self, jobs, timeout):

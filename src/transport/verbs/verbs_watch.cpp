@@ -17,9 +17,10 @@ Result<> VerbsEndpoint::watch_queues() {
     if (seconds < patience_seconds(qp.plan.tuning, rails_[qp.rail].down)) continue;
     qp.dead = true;
     Error e = broken(qp, IBV_WC_RETRY_EXC_ERR, 0);
-    e.message += fmt::format(" (twohop gave up: the device has completed nothing for {:.1f} s, which is more than its "
-                             "timeout and retries allow)",
-                             seconds);
+    e.message += fmt::format(
+        " (twohop gave up: the device has completed nothing for {:.1f} s, which is more than its "
+        "timeout and retries allow)",
+        seconds);
     return e;
   }
   return {};
