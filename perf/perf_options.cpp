@@ -88,7 +88,7 @@ void add_nccl_tests_flags(CLI::App& app, PerfOptions& o) {
 
 void add_own_flags(CLI::App& app, PerfOptions& o) {
   add_choice(app, "--scheme", o.schemes, kSchemes,
-             "auto, an algorithm as in TWOHOP_ALGO, or all; several are compared (auto)");
+             "auto (what TWOHOP_ALGO allows), an algorithm of its list, or all; several are compared (auto)");
   app.add_option("--ranks-per-node", o.ranks_per_node, "cut each host into virtual nodes of this many ranks")
       ->check(CLI::Range(0, 1024));
   app.add_flag(

@@ -41,9 +41,9 @@ TEST(Symmetry, ProvesWhatTheFullRunProves) {
     bool alike = true;
     for (const CheckedCall& c : calls) alike &= treats_nodes_alike(*c.algorithm, c.collective);
     const CheckReport one = check_by_symmetry(cluster, calls);
-    if (!alike) {
-      EXPECT_TRUE(one.fault && one.fault->kind == FaultKind::kAsymmetry) << describe(cluster, calls) << text(one);
-      continue;
+    if (one.fault && one.fault->kind == FaultKind::kAsymmetry) {
+      EXPECT_FALSE(alike) << describe(cluster, calls) << text(one);
+      continue;  // others may be alike on some clusters, as flat-naive is with one rank a node
     }
     const CheckReport all = check(cluster, calls);
     ASSERT_TRUE(!one.fault && !all.fault)
@@ -132,9 +132,16 @@ TEST(Symmetry, SeesAnyDifferenceBetweenPrograms) {
     }
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // g++, which is what the sanitizer presets use
+#else
+constexpr bool kSanitized = false;
+#endif
+
 class ThousandNodes : public testing::TestWithParam<const Algorithm*> {};
 
 TEST_P(ThousandNodes, OfEightRanksAreProvedInTwoGigabytes) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is not what is measured";
   const Algorithm& a = *GetParam();
   if (a.name == "flat-naive")
     GTEST_SKIP() << "where its ring comes round it goes on at another index: it is symmetric by ranks, not by nodes";
