@@ -5,6 +5,7 @@
 #include "topology/bus_id.hpp"
 #include "topology/cpu_set.hpp"
 #include "topology/enums.hpp"
+#include "topology/json.hpp"
 
 namespace twohop::cli {
 namespace {
@@ -150,7 +151,8 @@ std::string topo_json(const TopoReport& r) {
                     {"sockets", names(r, r.choice.sockets)},
                     {"paths", {{"gpu_port", gpu_net_paths(r)}, {"gpu_gpu", gpu_gpu_paths(r)}}},
                     {"warnings", r.choice.warnings},
-                    {"notes", r.choice.notes}};
+                    {"notes", r.choice.notes},
+                    {"machine", to_json_value(r.machine)}};
   // Names come from files: what is no UTF-8 is replaced, not thrown at.
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -64,14 +64,14 @@ const std::vector<Row>& table() {
        "Network between nodes; `auto`: verbs where an RDMA device is usable, else tcp; `softnic`: the emulated "
        "device."},
       {"TWOHOP_NRAILS", &Options::nrails, kNumber, 0, 16, "",
-       "At most this many RDMA ports are used as rails; 0: all that TWOHOP_IB_HCA allows."},
+       "At most this many RDMA ports are used as rails; 0: all that TWOHOP_IB_HCA or the topology names."},
       {"TWOHOP_DOORBELL_BATCH", &Options::doorbell_batch, kNumber, 1, 512, "",
        "At most this many work requests are posted with one doorbell."},
       {"TWOHOP_HOLD_BYTES", &Options::hold_bytes, kBytes, 0, kGi, "",
        "While more than this is on its way on a queue pair, further work requests gather for one doorbell."},
       {"TWOHOP_IB_HCA", &Options::ib_hca, kText, 0, 1023, "",
        "RDMA devices: `[^][=]<hca>[:<port>]`, comma separated prefixes, `=` for exact names, `^` to exclude; empty: "
-       "all."},
+       "those that the machine's topology names as rails."},
       {"TWOHOP_IB_QPS_PER_CONNECTION", &Options::ib_qps_per_connection, kNumber, 1, 128, "",
        "Queue pairs per rail between two ranks, shared by the channels of that rail."},
       {"TWOHOP_IB_SPLIT_DATA_ON_QPS", &Options::ib_split_data_on_qps, kNumber, 0, 1, "",

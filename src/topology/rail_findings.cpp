@@ -148,18 +148,17 @@ void idle_ports(Findings& f) {
   for (int net : f.usable.ports) {
     if (std::any_of(f.choice.rails.begin(), f.choice.rails.end(), [net](const Rail& r) { return r.net == net; }))
       continue;
-    PathClass kind = PathClass::kSys;
-    const auto helped = f.gpus_where([&](int g) {
+    std::map<PathClass, std::vector<int>> helped;
+    for (int g : by_index(f.m)) {
       const Path& path = f.paths.gpu_net[g][net];
       const auto& rails = f.choice.assignment[g].rails;
       const bool shares = rails.size() == 1 && f.choice.rails[rails[0]].gpus.size() > 1;
-      if (!shares || !path.known || !is_near(path.kind)) return false;
-      kind = std::min(kind, path.kind);
-      return true;
-    });
+      if (shares && path.known && is_near(path.kind)) helped[path.kind].push_back(g);
+    }
     if (helped.empty()) continue;
-    f.warn("{} is idle: {} is {} from it, and shares a nearer port; TWOHOP_IB_HCA can name both", port_name(f.m, net),
-           f.gpus(helped), name_of(kind));
+    const auto& [kind, gpus] = *helped.begin();
+    f.warn("{} is idle: it is {} to {}, which share a nearer port; name it in TWOHOP_IB_HCA to use it too",
+           port_name(f.m, net), name_of(kind), f.gpus(gpus));
   }
 }
 

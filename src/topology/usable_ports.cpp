@@ -87,6 +87,14 @@ std::string twin_of(const Machine& m, size_t index) {
   return {};
 }
 
+/// "mlx5_0+mlx5_1", a virtual NIC of NCCL's: no device that can be opened, where its parts are listed too.
+bool is_merged_view(const Machine& m, const NetPort& port) {
+  const size_t plus = port.name.find('+');
+  if (plus == std::string::npos) return false;
+  const std::string first = port.name.substr(0, plus);
+  return std::any_of(m.nets.begin(), m.nets.end(), [&](const NetPort& other) { return other.name == first; });
+}
+
 std::string why_never(const Machine& m, size_t index) {
   const NetPort& port = m.nets[index];
   switch (port.kind) {
@@ -100,6 +108,7 @@ std::string why_never(const Machine& m, size_t index) {
     case NetKind::kOtherRdma:
       break;
   }
+  if (is_merged_view(m, port)) return "NCCL's merged view of ports that are listed themselves";
   if (port.state == LinkState::kDown) return "link is down: state decides, not rate; check cable and switch";
   if (std::string bond = bond_of(m, port); !bond.empty())
     return fmt::format("part of bond {}, which is used instead", bond);

@@ -150,8 +150,9 @@ Result<> JobTopology::report() const {
   const topology::Machine& m = local_->machine;
   log_info("{}: {} NUMA nodes, {} GPUs, {} rails", m.source, m.numas.size(), m.gpus.size(),
            local_->choice.rails.size());
+  const bool first = !local_->told.test_and_set();
   for (const topology::Note& note : m.notes)
-    log(note.level == topology::Note::Level::kWarning ? LogLevel::kWarn : LogLevel::kInfo, "{}", note.text);
+    if (first) log(note.level == topology::Note::Level::kWarning ? LogLevel::kWarn : LogLevel::kInfo, "{}", note.text);
   if (options_.topo_dump_file.empty()) return {};
   return topology::dump_machine(m, expand_file_name(options_.topo_dump_file, rank_));
 }

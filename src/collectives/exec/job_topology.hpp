@@ -2,6 +2,7 @@
 // memory belongs, how many channels are worth having. Part of joining; see CommunicatorInit.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,6 +21,7 @@ struct LocalTopology {
   topology::Machine machine;
   topology::Paths paths;
   topology::RailChoice choice;
+  mutable std::atomic_flag told;  // its notes are in the log
 };
 
 /// The live machine; with TWOHOP_TOPO_FILE the file, as far as the machine does not contradict it. A file that cannot

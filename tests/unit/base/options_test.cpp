@@ -201,5 +201,20 @@ TEST(LauncherEnv, NeedsAPortAfterMasterPort) {
   EXPECT_THAT(launcher_refusal("MASTER_PORT", "MASTER_PORT=65534"), IsEmpty());
 }
 
+TEST(OptionValues, TellWhereEachComesFrom) {
+  const auto values =
+      option_values({"TWOHOP_NRAILS=3", "TWOHOP_SPIN=", "TWOHOP_IB_SL=99", "TWOHOP_JOB_SECRET=hunter2"});
+  const auto of = [&](const std::string& name) {
+    return *std::find_if(values.begin(), values.end(), [&](const OptionValue& v) { return v.name == name; });
+  };
+  EXPECT_EQ(values.size(), option_help().size());
+  EXPECT_EQ(of("TWOHOP_NRAILS").value, "3");
+  EXPECT_TRUE(of("TWOHOP_NRAILS").from_environment);
+  EXPECT_EQ(of("TWOHOP_SPIN").value, "16");
+  EXPECT_FALSE(of("TWOHOP_SPIN").from_environment);
+  EXPECT_THAT(of("TWOHOP_IB_SL").problem, HasSubstr("accepted are 0 to 15"));
+  EXPECT_THAT(of("TWOHOP_JOB_SECRET").value, AllOf(HasSubstr("not shown"), Not(HasSubstr("hunter2"))));
+}
+
 }  // namespace
 }  // namespace twohop

@@ -122,6 +122,13 @@ TEST(Rails, AreNoSecondFunctionsOfOnePort) {
   EXPECT_EQ(assignment_text(b.m, choose(b.m)), "GPU0: mlx5_0; GPU1: mlx5_0");
 }
 
+TEST(Rails, AreTheDevicesAndNotNcclsMergedViewOfThem) {
+  MachineBuilder b;
+  add_switch(b, 1, 2);
+  b.net(b.m.nets[0].pci, 400).name = "mlx5_0+mlx5_1";
+  EXPECT_EQ(assignment_text(b.m, choose(b.m)), "GPU0: mlx5_0 mlx5_1");
+}
+
 TEST(Rails, AreBothPortsOfADualPortCard) {
   MachineBuilder b;
   const int root = b.root(b.numa());
