@@ -38,7 +38,7 @@ class Predictor {
             Symmetry symmetry = Symmetry::kAuto);
 
   struct Effort {
-    uint64_t steps = 400'000;  // walked, about; at least kMinRounds rounds are
+    uint64_t steps = 400'000;  // walked, about; at least the rounds of a start, an end and some between are
     bool timeline = false;
   };
   /// Pre: the algorithm supports the cluster and the collective.
@@ -47,17 +47,25 @@ class Predictor {
     return predict(choice, collective, buffer_bytes, Effort());
   }
 
+  /// Chunk bytes and channels that a choice comes to for some size.
+  std::pair<uint64_t, int> cut(const Choice& choice, Collective collective, uint64_t buffer_bytes);
+
   const CostProgram& program(const Algorithm& algorithm, Collective collective);
   const Cluster& cluster() const { return *cluster_; }
   const NetworkModel& model() const { return model_; }
   const LayoutLimits& limits() const { return limits_; }
+  /// By all predictions so far: what they have cost.
+  uint64_t steps_walked() const { return steps_walked_; }
 
  private:
+  Layout layout(const Choice& choice, const Frame& frame, uint64_t buffer_bytes) const;
+
   std::shared_ptr<const Cluster> cluster_;
   NetworkModel model_;
   LayoutLimits limits_;
   Depths depths_;
   Symmetry symmetry_;
+  uint64_t steps_walked_ = 0;
   std::map<std::pair<const Algorithm*, Collective>, CostProgram> programs_;
 };
 
