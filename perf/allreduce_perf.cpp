@@ -52,7 +52,7 @@ class Printer {
   }
   /// With one scheme rows appear as they are measured; several would mix, so their blocks follow at the end.
   void begin_cycle() {
-    if (live()) print("# scheme " + options_.schemes[0] + "\n" + table_header(options_.per_iteration));
+    if (live()) print("# scheme " + options_.schemes[0] + "\n" + table_header(extra()));
   }
   void add(const std::vector<Row>& rows) {
     if (!live()) return;
@@ -61,7 +61,7 @@ class Printer {
   void end_cycle(const std::vector<Row>& rows) {
     for (const auto& scheme : options_.schemes) {
       if (!live()) {
-        print("# scheme " + scheme + "\n" + table_header(options_.per_iteration));
+        print("# scheme " + scheme + "\n" + table_header(extra()));
         for (const Row& row : rows)
           if (row.scheme == scheme) print(line(row));
       }
@@ -72,7 +72,8 @@ class Printer {
 
  private:
   bool live() const { return options_.schemes.size() == 1; }
-  std::string line(const Row& row) const { return table_row(row, session_.nranks(), options_.per_iteration); }
+  ExtraColumns extra() const { return {options_.per_iteration, options_.verbs}; }
+  std::string line(const Row& row) const { return table_row(row, session_.nranks(), extra()); }
 
   void footer(const std::vector<Row>& rows, const std::string& scheme) {
     uint64_t wrong = 0;

@@ -88,6 +88,10 @@ void add_own_flags(CLI::App& app, PerfOptions& o) {
   add_choice(app, "--scheme", o.schemes, kSchemes, "flat,flat-naive,two-hop,auto or all; several are compared (auto)");
   app.add_option("--ranks-per-node", o.ranks_per_node, "cut each host into virtual nodes of this many ranks")
       ->check(CLI::Range(0, 1024));
+  app.add_flag(
+      "--verbs", o.verbs,
+      "adds puts bells WRs signals rail_bytes retries: what the network did in the row's timed iterations, all "
+      "ranks together");
   app.add_option("--buckets", o.buckets_file, "times the byte sizes in this file, in order, as one training step")
       ->check(CLI::ExistingFile);
 }

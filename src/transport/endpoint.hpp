@@ -72,10 +72,20 @@ struct EndpointCounters {
   uint64_t puts = 0, credits = 0, flushes = 0;
   // The rest is the verbs transport's; 0 elsewhere.
   uint64_t work_requests = 0, doorbells = 0, signalled_completions = 0;
-  uint64_t held_ns = 0;  // time that batches waited for their doorbell, in all
+  uint64_t held_ns = 0;        // time that batches waited for their doorbell, in all
+  uint64_t post_ns = 0;        // inside ibv_post_send, in all
+  uint64_t completion_ns = 0;  // from the doorbell of a signalled request until its completion was seen, in all
   uint64_t registrations = 0, registered_bytes = 0, registration_ns = 0;  // memory, counted once per rail
   static constexpr size_t kMaxRails = 16;
+  uint64_t rails = 0;                            // entries of rail_bytes that mean something
   std::array<uint64_t, kMaxRails> rail_bytes{};  // payload sent, by rail
+};
+
+/// What a rail's device says of it.
+struct RailStatus {
+  uint64_t port_id = 0;         // the same at every rank that uses the port
+  bool counts_retries = false;  // the device has such counters
+  uint64_t retries = 0;         // of the port since the endpoint was made: everybody's traffic on it
 };
 
 class Endpoint {
@@ -118,6 +128,8 @@ class Endpoint {
   virtual Result<> drain(Deadline deadline) = 0;
 
   virtual EndpointCounters counters() const = 0;
+  /// Asks the devices (files, perhaps their firmware): not for the fast path. Any thread, once connected.
+  virtual std::vector<RailStatus> rail_status() const { return {}; }
 };
 
 /// tcp: one socket per (channel, pair of ranks). Listens on the interface chosen by `ifname` (choose_interface).

@@ -257,18 +257,82 @@ Row example() {
 
 TEST(ResultTable, HasTheColumnsOfNcclTests) {
   EXPECT_EQ(
-      table_row(example(), 4, false),
+      table_row(example(), 4, {}),
       "    33554432       8388608     float     sum      -1  12345.7    2.72    4.08       0    99.50  337.23  505.85"
       "     N/A\n");
   std::regex known(R"(^\s*\d+\s+\d+\s+\w+\s+\w+\s+-?\d+\s+[\d.].*\n)");
   for (bool per_iteration : {false, true}) {
-    std::string text = table_row(example(), 4, per_iteration);
+    std::string text = table_row(example(), 4, {.per_iteration = per_iteration});
     EXPECT_TRUE(std::regex_match(text, known)) << text;
     std::istringstream words(text);
     EXPECT_EQ(std::distance(std::istream_iterator<std::string>(words), {}), per_iteration ? 21 : 13);
   }
   EXPECT_THAT(table_footer(0, 1.5), HasSubstr("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5 \n"));
   EXPECT_THAT(table_footer(7, 1.5), HasSubstr("7 FAILED"));
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+TEST(ResultTable, HasWhatTheNetworkDidWhenAsked) {
+  Row row = example();
+  row.out_of_place.network = {.puts = 640,
+                              .doorbells = 80,
+                              .work_requests = 700,
+                              .signalled_completions = 50,
+                              .rail_bytes = {1000, 2000},
+                              .retries = 3};
+  row.in_place.network.puts = 12;  // over TCP
+  const std::vector<std::string> words = words_of(table_row(row, 4, {.verbs = true}));
+  ASSERT_EQ(words.size(), 25u);
+  EXPECT_EQ(std::vector(words.begin() + 9, words.begin() + 15),
+            (std::vector<std::string>{"640", "80", "700", "50", "1000/2000", "3"}));
+  EXPECT_EQ(std::vector(words.begin() + 19, words.end()), (std::vector<std::string>{"12", "-", "-", "-", "-", "-"}));
+  const std::string header = table_header({.per_iteration = true, .verbs = true});
+  EXPECT_THAT(header, HasSubstr("over all ranks"));
+  EXPECT_THAT(header, testing::ContainsRegex("i_cv% +puts +bells +WRs +signals +rail_bytes +retries"));
+  // Names, units and rows end in the same column.
+  const std::string line = table_row(row, 4, {.per_iteration = true, .verbs = true});
+  EXPECT_EQ(header.substr(header.rfind('#')).size(), line.size() + 1) << header << line;
+}
+
+RankRetries retries_of(std::vector<double> retries, std::vector<double> ports) {
+  RankRetries r;
+  r.rails = r.counting_rails = static_cast<double>(ports.size());
+  std::copy(retries.begin(), retries.end(), r.retries.begin());
+  std::copy(ports.begin(), ports.end(), r.port_low.begin());
+  return r;
+}
+
+TEST(NetworkCounts, CountARetryOncePerPort) {
+  EXPECT_EQ(total_retries(std::vector{retries_of({3, 5}, {1, 2}), retries_of({4, 5}, {1, 2})}), 9u);
+  EXPECT_EQ(total_retries(std::vector{retries_of({3, 5}, {1, 2}), retries_of({4, 5}, {7, 8})}), 17u);
+  EXPECT_EQ(total_retries(std::vector<RankRetries>(2)), 0u);  // no rails
+  RankRetries silent = retries_of({0}, {1});
+  silent.counting_rails = 0;
+  EXPECT_EQ(total_retries(std::vector{silent}), std::nullopt);
+}
+
+TEST(NetworkCounts, AreDifferencesSummedOverRanks) {
+  twohopCounters_t before{}, after{};
+  before.puts = 10;
+  after.puts = 17;
+  after.nrails = 2;
+  after.rail_bytes[1] = 100;
+  before.rail_retries[0] = 9;  // the device's counters were reset
+  RankCounts rank;
+  RankRetries retries;
+  rank.add(before, after);
+  rank.add(before, after);
+  retries.add(before, after);
+  NetworkCounts all;
+  all.add(rank);
+  all.add(rank);
+  EXPECT_EQ(all.puts, 28u);
+  EXPECT_EQ(all.rail_bytes, (std::vector<uint64_t>{0, 400}));
+  EXPECT_EQ(retries.retries[0], 0);
 }
 
 TEST(ResultTable, FitsNumbersIntoTheirColumns) {
@@ -309,6 +373,10 @@ TEST(JsonReport, HasOneResultPerPlacement) {
   EXPECT_TRUE(j["results"][1]["nwrong"].is_null());
   EXPECT_TRUE(j["results"][0]["time_us"].contains("p99"));
   EXPECT_DOUBLE_EQ(j["results"][0]["busbw"].get<double>(), 33554432 / 12345.678e3 * 1.5);
+  for (const char* name : {"puts", "doorbells", "work_requests", "signalled_completions"})
+    EXPECT_EQ(j["results"][0][name], 0) << name;
+  EXPECT_TRUE(j["results"][0]["rail_bytes"].is_array());
+  EXPECT_TRUE(j["results"][0]["retries"].is_null());
 }
 
 }  // namespace

@@ -80,16 +80,13 @@ class Binder {
       b.base = node_.window(local, channel_);
       b.first_slot = static_cast<uint32_t>(r.area) * frame_.slots;
     } else {
-      b.base = node_.inbox(local, inbox_number(r.owner, r.area));
+      b.base = node_.inbox(local, inbox_number(r));
     }
     return b;
   }
-  /// The in link of `owner` with this tag; tags are unique among the in links of one algorithm and channel.
-  size_t inbox_number(int owner, int tag) const {
-    const LinkTable& table = tables_[cluster_.local_of[owner]];
-    for (size_t i = 0; i < table.in.size(); ++i)
-      if (table.in[i].channel == channel_ && table.in[i].tag == tag) return i;
-    return checked(table.in.size(), table.in);
+  size_t inbox_number(const Ref& r) const {
+    const LinkTable& table = tables_[cluster_.local_of[r.owner]];
+    return checked(table.find_in({channel_, r.area, r.from, r.owner}), table.in);
   }
 
   const Program& program_;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,6 +36,8 @@ struct CommConfig {
 
 struct CommCounters {
   uint64_t calls = 0, sleeps = 0, yields = 0;
+  uint64_t init_ns = 0, first_call_ns = 0;
+  uint64_t call_ns = 0;  // calls after the first, when there are several nodes
   EndpointCounters net;
 };
 
@@ -56,8 +59,15 @@ class Communicator {
   /// Advances the running call without blocking: what was done, and whether the call is complete.
   using Progress = Execution::Progress;
   Result<Progress> progress();
-  /// Where a call stands that does not move: each lane that waits, and for whom. For messages.
-  std::string where_it_waits() const;
+  /// For the waiter, now and then while the call does not move: keeps what hang reports and other ranks' roll calls
+  /// need.
+  void note_standstill(double still_s);
+  /// Where the call stands, lane by lane, and which rank is late; asks the others, which takes up to a second.
+  struct HangReport {
+    std::string summary, table;
+  };
+  HangReport hang_report();
+  std::string hang_table() const { return execution_->hang_table(); }
 
   /// For the waiter: between prepare_sleep and end_sleep peers that signal write to one of the fds.
   void prepare_sleep(std::vector<pollfd>& fds);
@@ -75,12 +85,17 @@ class Communicator {
   std::optional<Error> failure() const;
 
   CommCounters counters() const;
+  /// What the devices of its rails say; asks them. Any thread.
+  std::vector<RailStatus> rail_status() const;
 
  private:
   friend class CommunicatorInit;
   Communicator(const CommConfig& config, const Options& options) : config_(config), options_(options) {}
   bool record_failure(const Error& error);  // true when it is the first
+  bool is_timed() const;
+  void count_call();
   const Algorithm& algorithm_for(const Call& call) const;
+  Standing standing() const;
 
   CommConfig config_;
   Options options_;
@@ -91,9 +106,15 @@ class Communicator {
   Isa isa_ = Isa::kScalar;
   int spin_polls_ = 1;
 
+  std::unique_ptr<Trace> trace_;  // null: off; the execution writes into it
   std::unique_ptr<Execution> execution_;
   bool running_ = false;
-  uint64_t number_ = 0;  // of the last call started
+  uint64_t number_ = 0;                            // of the last call started
+  std::chrono::steady_clock::time_point started_;  // of the running call, if it is timed
+  // For roll calls, which the watcher thread answers.
+  std::atomic<uint64_t> entered_{0}, left_{0};  // the last call begun, and ended
+  std::atomic<int> waits_for_{-1};
+  std::atomic<uint32_t> still_ms_{0};
   CommCounters counters_;
 
   std::atomic<bool> failed_{false};

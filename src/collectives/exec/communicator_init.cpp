@@ -94,6 +94,11 @@ Result<Json> CommunicatorInit::own_introduction() {
   auto isa = choose_isa(options_.reduce_isa);
   if (!isa) return isa.error();
   comm_->isa_ = *isa;
+  if (!options_.trace.empty()) {
+    auto trace = Trace::open(options_.trace, rank_, comm_->name());
+    if (!trace) return trace.error();
+    comm_->trace_ = std::move(*trace);
+  }
   const Bytes address = comm_->endpoint_->address();
   std::vector<uint8_t> address_bytes(address.size());
   std::transform(address.begin(), address.end(), address_bytes.begin(),
@@ -254,6 +259,11 @@ Result<> CommunicatorInit::connect() {
   context.tables = std::move(tables_);
   context.limits = comm_->limits_;
   context.isa = comm_->isa_;
+  context.trace = comm_->trace_.get();
+  if (context.trace && context.endpoint) {
+    const LinkTable& mine = context.tables[context.node->me()];
+    context.trace->watch_links(context.endpoint, mine.out.size(), mine.in.size());
+  }
   comm_->execution_ = std::make_unique<Execution>(std::move(context));
   return {};
 }
@@ -291,7 +301,7 @@ void CommunicatorInit::start_watching() {
   const unsigned cores = std::thread::hardware_concurrency();
   comm_->spin_polls_ = ranks_here_ <= static_cast<int>(cores) ? static_cast<int>(options_.spin) : 1;
   Communicator* comm = comm_.get();
-  comm->control_->watch([comm](const Error& e) { comm->record_failure(e); });
+  comm->control_->watch([comm](const Error& e) { comm->record_failure(e); }, [comm] { return comm->standing(); });
   const Cluster& c = comm->cluster_;
   log_info("{}rank {} of {}: node {} of {}, local rank {} of {}, {} channels, {} kernels, network {}",
            comm->name().empty() ? "" : comm->name() + ": ", rank_, nranks_, c.node_of[rank_], c.nnodes(),
@@ -304,8 +314,13 @@ Result<std::unique_ptr<Communicator>> Communicator::init(const twohopUniqueId& i
   if (config.algo != "auto" && !find_algorithm(config.algo))
     return make_error(twohopInvalidArgument, "algorithm \"{}\" is not known: auto, two-hop, one-shot, flat, flat-naive",
                       config.algo);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(options.init_timeout_s);
-  return CommunicatorInit(config, options, deadline).run(id, nranks, rank);
+  const auto start = std::chrono::steady_clock::now();
+  auto comm =
+      CommunicatorInit(config, options, start + std::chrono::seconds(options.init_timeout_s)).run(id, nranks, rank);
+  if (!comm) return comm;
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
+  (*comm)->counters_.init_ns = static_cast<uint64_t>(took.count());
+  return comm;
 }
 
 }  // namespace twohop

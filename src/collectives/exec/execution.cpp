@@ -92,6 +92,7 @@ void Execution::open() {
   notice.call.store(number_, std::memory_order_release);
   c_.node->wake_sleepers();
   opened_ = true;
+  if (c_.trace) opened_at_ns_ = Trace::now_ns();
 }
 
 Result<Execution::Progress> Execution::progress() {
@@ -111,6 +112,7 @@ Result<Execution::Progress> Execution::progress() {
     auto polled = c_.endpoint->poll();
     if (!polled) return polled.error();
     some |= *polled;
+    if (c_.trace) c_.trace->look_at_links();
   }
   if (!some) {
     verify_all();
@@ -130,7 +132,8 @@ bool Execution::advance(Lane& lane) {
   bool some = false;
   Outcome outcome = Outcome::kCheap;
   while (outcome == Outcome::kCheap && lane.steps) {
-    outcome = step(lane, (*lane.steps)[lane.pc]);
+    const BoundStep& s = (*lane.steps)[lane.pc];
+    outcome = c_.trace ? traced_step(lane, s) : step(lane, s);
     if (outcome == Outcome::kBlocked) break;
     some = true;
     if (++lane.pc < lane.steps->size()) continue;
@@ -207,6 +210,7 @@ bool Execution::put(const Lane& lane, const BoundStep& s) {
   }
   if (nruns == 0) runs[nruns++] = {nullptr, slot, 0};  // a put of no chunks: a message all the same
   c_.endpoint->put(s.link, {number_, signature_}, {runs, nruns});
+  if (c_.trace) c_.trace->put(s.link, runs[0].bytes + (nruns > 1 ? runs[1].bytes : 0));
   return true;
 }
 
@@ -263,6 +267,7 @@ bool Execution::sources_sent() const {
 }
 
 void Execution::finish() {
+  if (c_.trace) trace_call();
   c_.node->control(c_.node->me()).finished.value.store(number_, std::memory_order_release);
   c_.node->wake_sleepers();
 }

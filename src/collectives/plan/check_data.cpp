@@ -114,7 +114,8 @@ size_t CheckData::locate(const Ref& ref, const ChunkName& chunk) const {
   if (ref.space == Space::kWindow) return cells_.window(ref.owner, chunk.call, ref.area, index);
   const auto& in = setup_.programs[chunk.call][ref.owner].in;
   for (size_t i = 0; i < in.size(); ++i)
-    if (in[i].tag == ref.area) return cells_.inbox(setup_.in[chunk.call][ref.owner][i], chunk.call, index, ref.part);
+    if (in[i].tag == ref.area && in[i].peer == ref.from)
+      return cells_.inbox(setup_.in[chunk.call][ref.owner][i], chunk.call, index, ref.part);
   return kNowhere;
 }
 

@@ -89,8 +89,7 @@ class WellFormed {
     if (r.space == Space::kWindow) return r.area < frame_.areas ? nullptr : "no such area";
     const auto& in = programs_[r.owner].in;
     if (r.part >= frame_.chunks_per_put) return "no such part of a put";
-    return std::any_of(in.begin(), in.end(), [&](const LinkEnd& e) { return e.tag == r.area; }) ? nullptr
-                                                                                                : "no such inbox";
+    return has(in, {r.area, r.from}) ? nullptr : "no such inbox";
   }
 
   const CheckSetup& setup_;

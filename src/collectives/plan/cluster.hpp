@@ -10,11 +10,15 @@ struct Cluster {
   std::vector<int> node_of;             // by rank; nodes are numbered by their lowest rank
   std::vector<int> local_of;            // by rank: index among the ranks of its node
   std::vector<std::vector<int>> nodes;  // by node: its ranks, ascending
+  /// Rails that every node has: the rank with index i on its node is near rail i modulo this.
+  int rails = 1;
 
   int nranks() const { return static_cast<int>(node_of.size()); }
   int nnodes() const { return static_cast<int>(nodes.size()); }
   int local_size(int node) const { return static_cast<int>(nodes[node].size()); }
   int max_local_size() const;
+  int min_local_size() const;
+  int rail_of(int rank) const { return local_of[rank] % rails; }
   const std::vector<int>& peers_of(int rank) const { return nodes[node_of[rank]]; }
 };
 

@@ -29,7 +29,7 @@ Layout::Layout(const Frame& frame, const Cluster& cluster, uint64_t buffer_bytes
   const uint64_t wanted = ceil_div(buffer_bytes, std::max<uint64_t>(limits.bytes_per_channel, 1));
   channels_ = static_cast<int>(std::clamp<uint64_t>(wanted, 1, limits.max_channels));
   share_bytes_ = round_up(ceil_div(buffer_bytes, channels_));
-  const uint64_t chunks_per_round = blocked() ? frame.chunks_per_put : uint64_t(frame.shards) * frame.chunks;
+  const uint64_t chunks_per_round = blocked() ? frame.chunks_per_block : uint64_t(frame.shards) * frame.chunks;
   rounds_ = static_cast<int64_t>(std::max<uint64_t>(1, ceil_div(share_bytes_, chunks_per_round * largest)));
   chunk_bytes_ = std::max(kChunkAlign, round_up(ceil_div(share_bytes_, rounds_ * chunks_per_round)));
 }
@@ -39,9 +39,9 @@ Extent Layout::extent(Space space, int channel, int64_t round, int shard, int ch
   if (!blocked()) {
     position = (uint64_t(round) * frame_.shards + shard) * frame_.chunks + chunk;
   } else {
-    const auto& ranks = cluster_->nodes[chunk / frame_.chunks_per_put];
+    const auto& ranks = cluster_->nodes[chunk / frame_.chunks_per_block];
     if (shard >= static_cast<int>(ranks.size())) return {};
-    position = uint64_t(round) * frame_.chunks_per_put + chunk % frame_.chunks_per_put;
+    position = uint64_t(round) * frame_.chunks_per_block + chunk % frame_.chunks_per_block;
     if (has_all_blocks(space)) base = uint64_t(ranks[shard]) * buffer_bytes_;
   }
   const uint64_t end = std::min(buffer_bytes_, (uint64_t(channel) + 1) * share_bytes_);

@@ -15,8 +15,7 @@ bool supports(const Cluster& cluster, Collective c) {
 Frame frame(const Request& r) {
   Frame f;
   f.collective = r.collective;
-  f.chunks_per_put = r.depths.chunks_per_put;
-  f.chunks = f.chunks_per_put;
+  f.chunks = f.chunks_per_block = f.chunks_per_put = r.depths.chunks_per_put;
   f.slots = r.depths.blocks * r.depths.chunks_per_put;
   f.put_slots = r.depths.put_slots;
   return f;
@@ -49,7 +48,7 @@ Program program(const Request& r, int rank) {
   return p;
 }
 
-double bytes_out_per_byte(const Cluster&, Collective) {
+double bytes_out_per_byte(const Request&, int) {
   return 0;
 }
 

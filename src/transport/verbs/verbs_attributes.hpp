@@ -31,6 +31,8 @@ struct ConnectionPlan {
   ibv_mtu mtu = IBV_MTU_1024;
   uint32_t flow_label = 0;  // 20 bits; on RoCE v2 it chooses the UDP source port
   RcTuning tuning;
+  unsigned access = IBV_ACCESS_REMOTE_WRITE;  // what the peer may do over the queue pair
+  uint8_t reads_in_flight = 1;                // READs and atomics, each way; the transport itself uses none
 };
 
 struct Transition {

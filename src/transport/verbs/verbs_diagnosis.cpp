@@ -74,14 +74,13 @@ std::string VerbsEndpoint::describe(const Qp& qp) const {
   const Rail& rail = rails_[qp.rail];
   const Peer& p = peers_[qp.peer];
   const size_t number = static_cast<size_t>(SendQueue::id_of(qp.receives.front().wr_id)) - p.first_qp;
-  const RailRow& theirs = p.rails[p.paths[number / p.qps_per_path].remote_rail];
+  const Path& path = p.paths[number / p.qps_per_path];
   const ConnectionPlan& c = qp.plan;
   return fmt::format(
-      "queue pair {:#x} of rail {} ({}, {}, GID {} {} {}) to rank {} ({}, queue pair {:#x} of {}, GID {}), MTU {}, "
-      "timeout {} and {} retries ({:.2g} s in all)",
-      c.local.qpn, qp.rail, rail.name, link_layer_name(rail.ethernet), rail.gid.index, to_string(c.local.gid),
-      gid_type_name(rail.gid.type), p.rank, p.address, c.remote.qpn, theirs.name, to_string(c.remote.gid),
-      mtu_bytes(c.mtu), c.tuning.timeout, c.tuning.retry_count,
+      "queue pair {:#x} of rail {} ({}, {}) to rank {} ({}, queue pair {:#x}; {}), MTU {}, timeout {} and {} retries "
+      "({:.2g} s in all)",
+      c.local.qpn, qp.rail, rail.name, link_layer_name(rail.ethernet), p.rank, p.address, c.remote.qpn,
+      describe_path(p, path), mtu_bytes(c.mtu), c.tuning.timeout, c.tuning.retry_count,
       give_up_seconds(c.tuning.timeout, c.tuning.retry_count));
 }
 

@@ -1,6 +1,7 @@
 // The verbs endpoint: rails, the queue pairs to each peer, and how links are laid over them. Setup is in
-// verbs_connect.cpp, sending in verbs_datapath.cpp, completions in verbs_completions.cpp, the socket beside the queue
-// pairs and the end in verbs_control.cpp, what is said about failures in verbs_diagnosis.cpp.
+// verbs_connect.cpp and verbs_paths.cpp, sending in verbs_datapath.cpp, completions in verbs_completions.cpp, the
+// socket beside the queue pairs and the end in verbs_control.cpp, what is said about failures in verbs_diagnosis.cpp,
+// what the devices say of the rails in verbs_rail_status.cpp.
 #pragma once
 
 #include <deque>
@@ -11,6 +12,7 @@
 #include "transport/verbs/verbs_exchange.hpp"
 #include "transport/verbs/verbs_load_plan.hpp"
 #include "transport/verbs/verbs_rail.hpp"
+#include "transport/verbs/verbs_reach.hpp"
 #include "transport/verbs/verbs_send_queue.hpp"
 #include "transport/verbs/verbs_wire.hpp"
 
@@ -42,6 +44,13 @@ struct Qp {
   bool dead = false;              // a completion failed
 };
 
+/// A rail here joined to a rail of the peer. The same path has the same number at both ends.
+struct Path {
+  size_t local_rail = 0, remote_rail = 0;
+  size_t local_gid = 0, remote_gid = 0;  // of the rails' candidates
+  Reach reach = Reach::kNone;
+};
+
 /// Another rank with which this one shares links.
 struct Peer {
   int rank = -1;
@@ -50,7 +59,7 @@ struct Peer {
   std::vector<OutLink*> out;  // by (channel, tag): the numbers of the wire
   std::vector<InLink*> in;
   std::vector<Path> paths;
-  std::vector<RailRow> rails;  // theirs
+  std::vector<OfferedRail> rails;  // theirs
   size_t first_qp = 0, qps_per_path = 1;
   uint64_t immediates_sent = 0, immediates_received = 0;
   std::optional<uint64_t> goodbye;  // it has said so: how many immediates it had sent
@@ -110,6 +119,7 @@ class VerbsEndpoint final : public Endpoint {
   void wait_for(std::vector<pollfd>& fds) override;
   Result<> drain(Deadline deadline) override;
   EndpointCounters counters() const override { return counters_; }
+  std::vector<RailStatus> rail_status() const override;
 
   const std::vector<Rail>& rails() const { return rails_; }
 
@@ -123,7 +133,7 @@ class VerbsEndpoint final : public Endpoint {
   Result<MemoryRegion> register_on(Rail& rail, std::span<std::byte> memory);
   Offer make_offer(const Peer& p) const;
   Result<> accept_offer(Peer& p, const Offer& theirs);
-  Result<> check_rails(const Peer& p) const;
+  Result<> check_paths(const Peer& p) const;
   Result<> make_queues();
   Result<> make_completion_queue(size_t rail);
   Result<> make_qp(size_t peer_index, size_t number);
@@ -137,6 +147,8 @@ class VerbsEndpoint final : public Endpoint {
   Result<> modify(Qp& qp, const Transition& t, const char* to) const;
   Result<> watch_everything();
   void place_links(Peer& p, size_t peer_index, const Offer& theirs);
+  std::vector<std::vector<std::string>> users_of_rails() const;
+  std::string describe_path(const Peer& p, const Path& path) const;
   void print_load_plan() const;
   const MemoryRegion* find_region(const Rail& rail, const void* at, size_t bytes) const;
 

@@ -38,12 +38,13 @@ std::string advice_for_registration(int sys_errno) {
 }
 
 /// The flags of the first try; without relaxed ordering in the second.
-ibv_mr* register_with(const VerbsApi& api, ibv_pd* pd, std::span<std::byte> m, RelaxedOrdering ordering) {
-  constexpr unsigned kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+ibv_mr* register_with(const VerbsApi& api, ibv_pd* pd, std::span<std::byte> m, RelaxedOrdering ordering,
+                      unsigned remote_access) {
+  const unsigned access = IBV_ACCESS_LOCAL_WRITE | remote_access;
   if (ordering != RelaxedOrdering::kOff && api.reg_mr_iova2)
     return api.reg_mr_iova2(pd, m.data(), m.size(), reinterpret_cast<uintptr_t>(m.data()),
-                            kAccess | unsigned{IBV_ACCESS_RELAXED_ORDERING});
-  return api.reg_mr(pd, m.data(), m.size(), int{kAccess});
+                            access | unsigned{IBV_ACCESS_RELAXED_ORDERING});
+  return api.reg_mr(pd, m.data(), m.size(), static_cast<int>(access));
 }
 
 }  // namespace
@@ -66,10 +67,10 @@ Result<std::shared_ptr<ProtectionDomain>> ProtectionDomain::create(std::shared_p
 }
 
 Result<MemoryRegion> MemoryRegion::create(const std::shared_ptr<ProtectionDomain>& pd, std::span<std::byte> memory,
-                                          RelaxedOrdering ordering, size_t already) {
+                                          RelaxedOrdering ordering, size_t already, unsigned remote_access) {
   if (memory.empty()) return MemoryRegion();
   const VerbsApi& api = pd->context()->api();
-  ibv_mr* raw = register_with(api, pd->get(), memory, ordering);
+  ibv_mr* raw = register_with(api, pd->get(), memory, ordering, remote_access);
   if (!raw)
     return system_error(errno,
                         "cannot register {} bytes of memory with {}, {} bytes are registered already; the limit of "

@@ -75,9 +75,11 @@ enum class RelaxedOrdering : int { kOff = 0, kForce = 1, kAuto = 2 };
 
 class MemoryRegion : public Handle<ibv_mr> {
  public:
-  /// Readable here, writable by remote ranks. `already` is what the endpoint has registered before, for the message.
+  /// Readable here, and open to remote ranks as `remote_access` says. `already` is what the endpoint has registered
+  /// before, for the message.
   static Result<MemoryRegion> create(const std::shared_ptr<ProtectionDomain>& pd, std::span<std::byte> memory,
-                                     RelaxedOrdering ordering, size_t already);
+                                     RelaxedOrdering ordering, size_t already,
+                                     unsigned remote_access = IBV_ACCESS_REMOTE_WRITE);
   bool contains(const void* p, size_t bytes) const;
 
  private:

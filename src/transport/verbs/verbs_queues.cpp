@@ -48,15 +48,19 @@ VerbsEndpoint::QpLoad VerbsEndpoint::load_of(const Peer& p, size_t number) const
 ConnectionPlan VerbsEndpoint::plan_connection(const Peer& p, size_t number) const {
   const Path& path = p.paths[number / p.qps_per_path];
   const Rail& mine = rails_[path.local_rail];
-  const RailRow& theirs = p.rails[path.remote_rail];
+  const OfferedRail& theirs = p.rails[path.remote_rail];
   ConnectionPlan plan;
-  plan.local = {0, random_psn(), mine.lid, mine.gid.gid};
-  plan.remote.lid = theirs.lid;
-  std::copy(std::begin(theirs.gid), std::end(theirs.gid), plan.remote.gid.raw);
+  plan.local = {0, random_psn(), mine.lid, {}};
+  plan.remote.lid = theirs.row.lid;
+  if (!mine.gids.empty()) {
+    const GidEntry& gid = mine.gids[path.local_gid].entry;
+    plan.local.gid = gid.gid;
+    plan.gid_index = static_cast<uint8_t>(gid.index);
+  }
+  if (!theirs.gids.empty()) plan.remote.gid = theirs.gids[path.remote_gid].entry.gid;
   plan.port = mine.port;
-  plan.gid_index = static_cast<uint8_t>(mine.gid.index);
   plan.global = mine.ethernet;
-  plan.mtu = std::min(mine.mtu, static_cast<ibv_mtu>(theirs.mtu));
+  plan.mtu = std::min(mine.mtu, static_cast<ibv_mtu>(theirs.row.mtu));
   // Another label for each queue pair: routers and links of a bond are chosen by it.
   plan.flow_label = static_cast<uint32_t>((number + 1) * 0x9e37 + static_cast<size_t>(rank_) * 0x85eb) & 0xfffff;
   plan.tuning = config_.tuning;

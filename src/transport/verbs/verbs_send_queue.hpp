@@ -16,11 +16,12 @@ namespace twohop::verbs {
 struct Request {
   ibv_send_wr wr;
   ibv_sge sge;
-  uint32_t owner;   // the user's: which link it belongs to
-  uint16_t slot;    // the user's
-  bool ends_part;   // the user's: the last request of a part of a put
-  bool is_credit;   // the user's
-  bool wants_done;  // somebody waits for its completion: it, or one after it in its batch, is signalled
+  uint32_t owner;      // the user's: which link it belongs to
+  uint16_t slot;       // the user's
+  bool ends_part;      // the user's: the last request of a part of a put
+  bool is_credit;      // the user's
+  bool wants_done;     // somebody waits for its completion: it, or one after it in its batch, is signalled
+  uint64_t posted_ns;  // when its doorbell rang
 };
 
 struct SendRules {
@@ -33,6 +34,9 @@ struct SendRules {
 constexpr bool sound(const SendRules& r, uint32_t sq_depth) {
   return r.max_posted >= 1 && sq_depth >= 2 * r.max_posted && r.signal_every <= (sq_depth + 3) / 4 && r.batch >= 1;
 }
+
+/// The monotonic clock.
+uint64_t now_ns();
 
 class SendQueue {
  public:
@@ -57,6 +61,7 @@ class SendQueue {
   template <class F>
   void finish(uint64_t wr_id, F&& f) {
     const uint64_t end = end_of(wr_id);
+    counters_->completion_ns += now_ns() - ring_[(end - 1) % ring_.size()].posted_ns;
     for (; done_ != end; ++done_) {
       Request& r = ring_[done_ % ring_.size()];
       unfinished_bytes_ -= r.sge.length;
@@ -72,7 +77,7 @@ class SendQueue {
   static constexpr int kNumberBits = 40;
   static constexpr uint64_t kReceive = uint64_t{1} << 63;
   uint64_t end_of(uint64_t wr_id) const;
-  uint32_t chain(uint32_t count);
+  uint32_t chain(uint32_t count, uint64_t now);
   void choose_signals(uint32_t count);
 
   ibv_qp* qp_;
@@ -85,8 +90,5 @@ class SendQueue {
   uint32_t since_signal_ = 0;
   uint64_t ready_since_ns_ = 0, first_unfinished_ns_ = 0;
 };
-
-/// The monotonic clock.
-uint64_t now_ns();
 
 }  // namespace twohop::verbs

@@ -53,8 +53,9 @@ TEST(SoftnicFailures, AConnectionThatBreaksIsDescribedInFull) {
       EXPECT_EQ(error.rail, 0);
       EXPECT_EQ(error.scope, Scope::kPeer);
       EXPECT_THAT(error.message,
-                  AllOf(HasSubstr("queue pair 0x"), HasSubstr("of rail 0 (softnic0:1, RoCE, GID "),
-                        HasSubstr("to rank 1 (127.0.0.1:"), HasSubstr("MTU 4096, timeout 8 and 2 retries"),
+                  AllOf(HasSubstr("queue pair 0x"), HasSubstr("of rail 0 (softnic0:1, RoCE) to rank 1 (127.0.0.1:"),
+                        HasSubstr("GID 3 RoCE v2 10.64.0.1 to softnic0:1 10.64.0.1"),
+                        HasSubstr("MTU 4096, timeout 8 and 2 retries"),
                         HasSubstr("transport retry counter exceeded (status 12"), HasSubstr("s after the connection"),
                         HasSubstr("Device counters that moved: "), HasSubstr("retry_exceeded_err +"),
                         HasSubstr("The device has reported: "), HasSubstr("Likely cause: the port went down")));
