@@ -15,15 +15,15 @@ namespace {
 constexpr int kNoFoldBelow = 4;             // nodes: so few are simulated as they are
 constexpr uint64_t kCompareAllSteps = 1e6;  // steps of all nodes, up to which every node is compared
 
-Work work_of(const Step& s) {
+Activity work_of(const Step& s) {
   bool reads_input = false, reads_inbox = false;
   for (const Ref& r : s.srcs) {
     reads_input |= r.space == Space::kInput;
     reads_inbox |= r.space == Space::kInbox;
   }
-  if (s.kind == StepKind::kReduce) return reads_inbox && !reads_input ? Work::kFold : Work::kReduce;
-  if (reads_input) return Work::kReduce;
-  return s.dst.space == Space::kOutput ? Work::kSpread : Work::kForward;
+  if (s.kind == StepKind::kReduce) return reads_inbox && !reads_input ? Activity::kFold : Activity::kReduce;
+  if (reads_input) return Activity::kReduce;
+  return s.dst.space == Space::kOutput ? Activity::kSpread : Activity::kForward;
 }
 
 uint8_t user_operands(const Step& s) {
@@ -218,9 +218,9 @@ class Maker {
 
 }  // namespace
 
-const char* work_name(Work w) {
-  constexpr const char* kNames[kWorkKinds] = {"reduce", "fold",   "spread", "forward",
-                                              "post",   "notice", "sweep",  "switch"};
+const char* activity_name(Activity w) {
+  constexpr const char* kNames[kActivities] = {"reduce", "fold",   "spread", "forward",
+                                               "post",   "notice", "sweep",  "switch"};
   return kNames[static_cast<int>(w)];
 }
 

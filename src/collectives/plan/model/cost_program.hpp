@@ -15,7 +15,7 @@
 namespace twohop {
 
 /// What a rank's core is busy with.
-enum class Work : uint8_t {
+enum class Activity : uint8_t {
   kReduce,   // copies and reductions that read the user's input
   kFold,     // reductions of what other nodes sent
   kSpread,   // copies into the user's output
@@ -25,12 +25,12 @@ enum class Work : uint8_t {
   kSweep,    // looking at the network
   kSwitch    // waiting for a core that changes ranks
 };
-constexpr int kWorkKinds = 8;
-const char* work_name(Work w);
+constexpr int kActivities = 8;
+const char* activity_name(Activity w);
 
 struct CostStep {
   StepKind kind = StepKind::kSignal;
-  Work work = Work::kForward;
+  Activity work = Activity::kForward;
   uint8_t user_operands = 0;  // operands in the user's buffers
   uint16_t srcs = 0;
   uint16_t shard = 0;

@@ -2,31 +2,44 @@
 #include "collectives/plan/model/predictor.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace twohop {
 namespace {
 
-/// Slots let the stages drift apart by a few rounds at the start and draw together at the end; between, rounds are
-/// alike.
-/// Blocks, of which a round has one or more of each shard: at the start, at the end, and between.
-constexpr int64_t kFirstBlocks = 4, kLastBlocks = 6, kSteadyBlocks = 10;
-
+/// Slots let the stages drift apart in the first rounds, and they draw together in the last; between, rounds are alike.
 struct Window {
   int64_t first, last, steady;  // rounds
   explicit Window(const Frame& f) {
-    const int64_t blocks = std::max(1, f.chunks / f.chunks_per_put);
-    auto rounds = [&](int64_t n) { return (n + blocks - 1) / blocks; };
-    first = rounds(kFirstBlocks);
-    last = rounds(kLastBlocks);
-    steady = std::max<int64_t>(2, rounds(kSteadyBlocks));
+    const int64_t slots = std::max<int64_t>(f.slots, int64_t{f.put_slots} * f.chunks_per_put);
+    auto rounds = [&](int64_t chunks) { return (chunks + f.chunks - 1) / f.chunks; };
+    first = rounds(slots);
+    last = rounds(slots * 3 / 2);
+    steady = std::max<int64_t>(2, rounds(slots * 5 / 2));
   }
   int64_t least() const { return first + steady + last; }
+};
+
+/// While the rounds walked are this uneven, twice as many are walked.
+constexpr double kUnrest = 0.02;
+
+/// The rounds between start and end: how long each is, and how much the first half of them differs from the second.
+struct Steady {
+  double round_us = 0, unrest = 0;
+  Steady(const std::vector<double>& ends, const Window& window) {
+    const size_t to = ends.size() - 1 - static_cast<size_t>(window.last);
+    const size_t from = std::max(static_cast<size_t>(window.first - 1), to / 3), middle = (from + to) / 2;
+    auto slope = [&](size_t a, size_t b) { return (ends[b] - ends[a]) / static_cast<double>(b - a); };
+    round_us = slope(middle, to);
+    if (middle > from && round_us > 0) unrest = std::abs(slope(from, middle) / round_us - 1);
+    if (unrest < kUnrest) round_us = slope(from, to);
+  }
 };
 
 /// Rounds of the layout, the last one as the part of it that holds data.
 double full_rounds(const Frame& frame, const Layout& layout, uint64_t buffer_bytes) {
   const bool blocks = frame.collective == Collective::kReduceScatter || frame.collective == Collective::kAllGather;
-  const double chunks = blocks ? frame.chunks_per_put : double(frame.shards) * frame.chunks;
+  const double chunks = blocks ? frame.chunks_per_block : double(frame.shards) * frame.chunks;
   const double share = static_cast<double>(buffer_bytes) / layout.channels();
   return std::clamp(share / (chunks * static_cast<double>(layout.chunk_bytes())),
                     static_cast<double>(layout.rounds() - 1), static_cast<double>(layout.rounds()));
@@ -83,18 +96,21 @@ Prediction Predictor::predict(const Choice& choice, Collective collective, uint6
 
   Prediction p;
   p.rounds = layout.rounds();
-  p.walked = size.rounds;
   p.channels = layout.channels();
   p.chunk_bytes = layout.chunk_bytes();
   p.folded = costs.folded;
-  p.run = simulate(costs, model_, size);
-  steps_walked_ += p.run.steps;
-  p.time_us = p.run.time_us;
-  if (p.walked == p.rounds) return p;
+  for (int more = 0;; ++more) {
+    p.run = simulate(costs, model_, size);
+    steps_walked_ += p.run.steps;
+    p.walked = size.rounds;
+    p.time_us = p.run.time_us;
+    if (p.walked == p.rounds) return p;
+    const Steady steady(p.run.round_end_us, window);
+    p.round_us = steady.round_us;
+    if (steady.unrest < kUnrest || more >= effort.doublings) break;
+    size.rounds = std::min(p.rounds, 2 * size.rounds);
+  }
   const double full = full_rounds(costs.frame, layout, buffer_bytes);
-  const auto& ends = p.run.round_end_us;
-  const auto from = static_cast<size_t>(window.first - 1), to = static_cast<size_t>(p.walked - 1 - window.last);
-  p.round_us = (ends[to] - ends[from]) / static_cast<double>(to - from);
   p.time_us += (full - static_cast<double>(p.walked)) * p.round_us;
   p.scale = full / static_cast<double>(p.walked);
   return p;

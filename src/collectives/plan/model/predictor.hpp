@@ -8,17 +8,10 @@
 #include <memory>
 #include <utility>
 
+#include "collectives/plan/model/choice.hpp"
 #include "collectives/plan/model/simulator.hpp"
 
 namespace twohop {
-
-struct Choice {
-  const Algorithm* algorithm = nullptr;
-  uint64_t chunk_bytes = 128 << 10;  // at most
-  int channels = 1;
-  uint32_t batch = 64;
-  bool operator==(const Choice&) const = default;
-};
 
 struct Prediction {
   double time_us = 0;
@@ -40,6 +33,7 @@ class Predictor {
   struct Effort {
     uint64_t steps = 400'000;  // walked, about; at least the rounds of a start, an end and some between are
     bool timeline = false;
+    int doublings = 3;  // how often twice as many steps are walked where rounds turn out uneven
   };
   /// Pre: the algorithm supports the cluster and the collective.
   Prediction predict(const Choice& choice, Collective collective, uint64_t buffer_bytes, Effort effort);

@@ -105,7 +105,7 @@ class Run {
     const double ready = now + cores_.switch_us(r);
     rank.state = Rank::State::kRunning;
     rank.slice_us = ready;
-    work(r, Work::kSwitch, now, ready);
+    work(r, Activity::kSwitch, now, ready);
     schedule(r, ready);
   }
   void give_core(int r, double now) {
@@ -243,7 +243,7 @@ class Run {
     lanes_[static_cast<size_t>(at.lane)].ready_us = when;
     wake(at.rank, when);
   }
-  void work(int r, Work kind, double begin, double end) {
+  void work(int r, Activity kind, double begin, double end) {
     run_.ranks[static_cast<size_t>(r)].busy_us[static_cast<size_t>(kind)] += end - begin;
   }
   void note(int r, const Lane& lane, const CostStep& s, double begin, double end) {
@@ -260,7 +260,7 @@ class Run {
     const bool something = rank.moved || !rank.posted.empty() || !rank.released.empty() ||
                            (!rank.notices.empty() && rank.notices.top().at_us <= now);
     if (!something) return now;
-    work(r, Work::kSweep, now, now + model_.sweep_us);
+    work(r, Activity::kSweep, now, now + model_.sweep_us);
     now = hand_over(r, now + model_.sweep_us);
     while (!rank.notices.empty() && rank.notices.top().at_us <= now) now = take_notice(r, now);
     return now;
@@ -288,7 +288,7 @@ class Run {
       now = send(r, rank.posted[i], now + model_.message_us);
     }
     rank.posted.clear();
-    work(r, Work::kPost, begin, now);
+    work(r, Activity::kPost, begin, now);
     return now;
   }
   /// Puts of one sweep to the same rank and channel share doorbells; they need not be neighbours in the list.
@@ -309,8 +309,8 @@ class Run {
     run_.wire_last_us = std::max(run_.wire_last_us, t.end_us);
     ++run_.puts;
     if (size_.timeline)
-      run_.timeline.push_back({t.begin_us, t.end_us, r, p.channel, p.lane, static_cast<int16_t>(t.rail), Work::kPost,
-                               p.round, p.shard, p.chunk});
+      run_.timeline.push_back({t.begin_us, t.end_us, r, p.channel, p.lane, static_cast<int16_t>(t.rail),
+                               Activity::kPost, p.round, p.shard, p.chunk});
     send_notice(program_.links[static_cast<size_t>(link)].dst,
                 {t.arrived_us, 0, Notice::Kind::kArrived, p.link, 0, p.bytes});
     if (model_.sent_when_handed_over) {
@@ -331,7 +331,7 @@ class Run {
     const Notice notice = rank.notices.top();
     rank.notices.pop();
     const double end = now + model_.completion_us + cost_.receiving(notice.bytes);
-    work(r, Work::kNotice, now, end);
+    work(r, Activity::kNotice, now, end);
     Link& link = links_[static_cast<size_t>(notice.link)];
     switch (notice.kind) {
       case Notice::Kind::kArrived:

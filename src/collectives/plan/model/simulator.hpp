@@ -31,14 +31,14 @@ struct Interval {
   double begin_us = 0, end_us = 0;
   int32_t rank = 0;
   int16_t channel = 0, lane = 0, rail = -1;
-  Work work = Work::kSweep;
+  Activity work = Activity::kSweep;
   int32_t round = 0;
   uint16_t shard = 0;
   uint32_t chunk = 0;
 };
 
 struct RankUse {
-  std::array<double, kWorkKinds> busy_us{};
+  std::array<double, kActivities> busy_us{};
   double end_us = 0;
   double total_busy_us() const;
 };

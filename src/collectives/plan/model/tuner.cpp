@@ -10,9 +10,10 @@ namespace {
 constexpr uint64_t kSmallest = 8, kLargest = uint64_t{1} << 30;
 constexpr int kMostSizes = 10, kFewestSizes = 3;
 constexpr uint64_t kStepsPerCall = 5'000;
+constexpr Predictor::Effort kEffort{kStepsPerCall, false, 0};
 constexpr double kBorderPrecision = 1.05;  // a border lies within 5 % of where both neighbours cost the same
 constexpr double kShareForCuts = 0.6;      // of the allowance
-constexpr double kWorthCutting = 0.98;      // another cut must gain more than the prediction's grain
+constexpr double kWorthCutting = 0.98;     // another cut must gain more than the prediction's grain
 constexpr double kWorthRefining = 1.5;     // algorithms so much slower than the fastest do not get other chunks tried
 
 std::vector<const Algorithm*> fitting(const TunerSpace& space, const Cluster& cluster, Collective collective) {
@@ -60,7 +61,7 @@ class Tuning {
     // Large calls gain most by a good cut and are looked at first; what they leave of the allowance is for the others.
     for (auto bytes = ladder.rbegin(); bytes != ladder.rend(); ++bytes) {
       const bool try_cuts = affordable(kShareForCuts);
-      const auto list = candidates(predictor_, space_, collective_, *bytes, {kStepsPerCall}, try_cuts);
+      const auto list = candidates(predictor_, space_, collective_, *bytes, kEffort, try_cuts);
       best.emplace_back(*bytes, list.front().choice);
     }
     std::reverse(best.begin(), best.end());
@@ -90,7 +91,7 @@ class Tuning {
   }
   uint64_t border(const std::pair<uint64_t, Choice>& low, const std::pair<uint64_t, Choice>& high) {
     auto at = [&](const Choice& c, uint64_t bytes) {
-      return predictor_.predict(c, collective_, bytes, {kStepsPerCall}).time_us;
+      return predictor_.predict(c, collective_, bytes, kEffort).time_us;
     };
     auto a = static_cast<double>(low.first), b = static_cast<double>(high.first);
     while (b / a > kBorderPrecision && affordable(1)) {

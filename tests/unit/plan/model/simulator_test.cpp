@@ -28,12 +28,12 @@ Program parcel(const Request&, int rank) {
   } else {
     add_link(p.in, 0, 0);
     lane.arrive(0, linear(1, 1));
-    lane.copy({0, 0}, output(1), inbox(1, 0, linear(1, 0), 0));
+    lane.copy({0, 0}, output(1), inbox(1, 0, 0, linear(1, 0), 0));
     lane.release(0, linear(1, 0));
   }
   return p;
 }
-double nothing(const Cluster&, Collective) {
+double nothing(const Request&, int) {
   return 0;
 }
 constexpr Algorithm kParcel{"parcel", fits, parcel_frame, parcel, nothing};
@@ -142,7 +142,7 @@ TEST(Simulator, KeepsTheWireBusyInLongCalls) {
     Predictor p(even_cluster(3, 2), m, {});
     const double bytes = 64 << 20;
     const auto run = p.predict({a, 128 << 10, 2, 64}, Collective::kAllReduce, static_cast<uint64_t>(bytes));
-    const double least = a->bytes_out_per_byte(p.cluster(), Collective::kAllReduce) * bytes / 1e3;
+    const double least = busiest_bytes_out_per_byte(*a, {&p.cluster(), Collective::kAllReduce, 0, {}}) * bytes / 1e3;
     EXPECT_GE(run.time_us, least * 0.999) << a->name;
     EXPECT_LE(run.time_us, least * 1.6) << a->name;
   }
@@ -153,7 +153,8 @@ TEST(Simulator, PutsNoMoreOnAWireThanTheAlgorithmSays) {
     Predictor p(even_cluster(4, 2), only_the_wire(1), {}, {}, Symmetry::kOff);
     const auto bytes = uint64_t{4 * 2 * 128 * 64};
     const auto run = p.predict({a, 1 << 20, 1, 64}, Collective::kAllReduce, bytes);
-    const double expected = a->bytes_out_per_byte(p.cluster(), Collective::kAllReduce) * static_cast<double>(bytes);
+    const double expected =
+        busiest_bytes_out_per_byte(*a, {&p.cluster(), Collective::kAllReduce, 0, {}}) * static_cast<double>(bytes);
     EXPECT_NEAR(run.run.wire_busy_us * 1e3 / expected, 1, 0.001) << a->name;
   }
 }
