@@ -11,7 +11,9 @@
 namespace twohop::perf {
 namespace {
 
-const std::vector<std::string> kSchemes{"flat", "flat-naive", "two-hop", "auto"};
+const std::vector<std::string> kSchemes{"flat",          "flat-naive",  "flat-tree", "two-hop",
+                                        "two-hop-tree",  "two-hop-log", "node-ring", "node-ring-tree",
+                                        "node-ring-log", "one-shot",    "auto"};
 
 /// Text to list: "all" becomes everything, otherwise a comma-separated choice from `known`.
 std::vector<std::string> choose(const std::string& flag, const std::string& text,
@@ -85,7 +87,8 @@ void add_nccl_tests_flags(CLI::App& app, PerfOptions& o) {
 }
 
 void add_own_flags(CLI::App& app, PerfOptions& o) {
-  add_choice(app, "--scheme", o.schemes, kSchemes, "flat,flat-naive,two-hop,auto or all; several are compared (auto)");
+  add_choice(app, "--scheme", o.schemes, kSchemes,
+             "auto, an algorithm as in TWOHOP_ALGO, or all; several are compared (auto)");
   app.add_option("--ranks-per-node", o.ranks_per_node, "cut each host into virtual nodes of this many ranks")
       ->check(CLI::Range(0, 1024));
   app.add_flag(

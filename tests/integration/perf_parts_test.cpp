@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "collectives/plan/algorithm.hpp"
 #include "iteration_stats.hpp"
 #include "json_report.hpp"
 #include "pattern.hpp"
@@ -65,6 +66,8 @@ TEST(PerfOptions, ExpandsAllAndRefusesUnknownNames) {
   EXPECT_EQ(std::get<PerfOptions>(parse({"-o", "all"})).ops.size(), 6u);
   EXPECT_THAT(std::get<PerfOptions>(parse({"--scheme", "two-hop,flat"})).schemes, ElementsAre("two-hop", "flat"));
   EXPECT_THAT(std::get<PerfOptions>(parse({"--scheme", "flat,two-hop,flat"})).schemes, ElementsAre("flat", "two-hop"));
+  for (const Algorithm& a : algorithms())
+    EXPECT_THAT(std::get<PerfOptions>(parse({"--scheme", std::string(a.name).c_str()})).schemes, ElementsAre(a.name));
   EXPECT_THAT(refusal({"-d", "float16"}), HasSubstr("half"));
   EXPECT_THAT(refusal({"--scheme", "ring"}), HasSubstr("flat-naive"));
   EXPECT_THAT(refusal({"-b", "2M", "-e", "1M"}), HasSubstr("above"));

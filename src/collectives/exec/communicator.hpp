@@ -20,6 +20,7 @@
 #include "collectives/exec/node_group.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/layout.hpp"
+#include "collectives/plan/selection.hpp"
 #include "device/reduce.hpp"
 #include "transport/endpoint.hpp"
 
@@ -90,14 +91,15 @@ class Communicator {
 
  private:
   friend class CommunicatorInit;
-  Communicator(const CommConfig& config, const Options& options) : config_(config), options_(options) {}
+  Communicator(const CommConfig& config, const Selection& selection, const Options& options)
+      : config_(config), selection_(selection), options_(options) {}
   bool record_failure(const Error& error);  // true when it is the first
   bool is_timed() const;
   void count_call();
-  const Algorithm& algorithm_for(const Call& call) const;
   Standing standing() const;
 
   CommConfig config_;
+  Selection selection_;
   Options options_;
   Cluster cluster_;
   std::unique_ptr<NodeGroup> node_;

@@ -28,8 +28,9 @@ std::string as_text(const Bytes& b) {
 
 }  // namespace
 
-CommunicatorInit::CommunicatorInit(const CommConfig& config, const Options& options, Deadline deadline)
-    : config_(config), options_(options), deadline_(deadline), comm_(new Communicator(config, options)) {}
+CommunicatorInit::CommunicatorInit(const CommConfig& config, const Selection& selection, const Options& options,
+                                   Deadline deadline)
+    : config_(config), options_(options), deadline_(deadline), comm_(new Communicator(config, selection, options)) {}
 
 Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId& id, int nranks, int rank) {
   auto control = Control::join(id, rank, nranks, deadline_);
@@ -183,8 +184,9 @@ Result<Json> CommunicatorInit::try_grouping() {
   NodeMembers members;
   members.me = rank_;
   tables_.clear();
+  const auto algorithms = comm_->selection_.reachable(cluster);
   for (int r : peers) {
-    tables_.push_back(links_of(cluster, r, config_.nchannels));
+    tables_.push_back(links_of(algorithms, cluster, r, config_.nchannels));
     members.ranks.push_back(r);
     members.exchanges.push_back(exchanges_[r]);
     members.in_links.push_back(tables_.back().in.size());
@@ -230,8 +232,8 @@ WindowMap CommunicatorInit::window_map() const {
   map.lanes = static_cast<size_t>(max_lanes(cluster));
   const Depths depths;
   uint64_t slots = 1, put_slots = 1;
-  for (const Algorithm& a : algorithms()) {
-    const Frame f = a.frame({&cluster, Collective::kAllReduce, 0, depths});
+  for (const Algorithm* a : comm_->selection_.reachable(cluster)) {
+    const Frame f = a->frame({&cluster, Collective::kAllReduce, 0, depths});
     slots = std::max<uint64_t>(slots, uint64_t(f.areas) * f.slots);
     put_slots = std::max<uint64_t>(put_slots, uint64_t(f.put_slots) * f.chunks_per_put);
   }
@@ -311,12 +313,11 @@ void CommunicatorInit::start_watching() {
 
 Result<std::unique_ptr<Communicator>> Communicator::init(const twohopUniqueId& id, int nranks, int rank,
                                                          const CommConfig& config, const Options& options) {
-  if (config.algo != "auto" && !find_algorithm(config.algo))
-    return make_error(twohopInvalidArgument, "algorithm \"{}\" is not known: auto, two-hop, one-shot, flat, flat-naive",
-                      config.algo);
+  const auto selection = Selection::parse(config.algo);
+  if (!selection) return selection.error();
   const auto start = std::chrono::steady_clock::now();
-  auto comm =
-      CommunicatorInit(config, options, start + std::chrono::seconds(options.init_timeout_s)).run(id, nranks, rank);
+  const Deadline deadline = start + std::chrono::seconds(options.init_timeout_s);
+  auto comm = CommunicatorInit(config, *selection, options, deadline).run(id, nranks, rank);
   if (!comm) return comm;
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
   (*comm)->counters_.init_ns = static_cast<uint64_t>(took.count());

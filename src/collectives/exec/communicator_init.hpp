@@ -14,7 +14,7 @@ namespace twohop {
 
 class CommunicatorInit {
  public:
-  CommunicatorInit(const CommConfig& config, const Options& options, Deadline deadline);
+  CommunicatorInit(const CommConfig& config, const Selection& selection, const Options& options, Deadline deadline);
   Result<std::unique_ptr<Communicator>> run(const twohopUniqueId& id, int nranks, int rank);
 
  private:
