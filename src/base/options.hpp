@@ -15,6 +15,8 @@ namespace twohop {
 
 struct Options {
   std::string algo = "auto";                  // TWOHOP_ALGO
+  std::string model_file;                     // TWOHOP_MODEL_FILE: empty: built in
+  std::string tuner_file;                     // TWOHOP_TUNER_FILE: empty: from the model
   int64_t nchannels = 2;                      // TWOHOP_NCHANNELS
   int64_t buff_bytes = 4 << 20;               // TWOHOP_BUFFSIZE: window bytes per channel
   int64_t chunk_bytes = 128 << 10;            // TWOHOP_CHUNK_BYTES: largest chunk
@@ -35,7 +37,7 @@ struct Options {
   int64_t ib_tc = 0, ib_sl = 0, ib_pkey = 0;  // TWOHOP_IB_TC, _SL, _PKEY
   int64_t ib_gid_index = -1;                  // TWOHOP_IB_GID_INDEX: -1: chosen
   int64_t ib_roce_version_num = 2;            // TWOHOP_IB_ROCE_VERSION_NUM
-  std::string ib_addr_family = "auto";     // TWOHOP_IB_ADDR_FAMILY
+  std::string ib_addr_family = "auto";        // TWOHOP_IB_ADDR_FAMILY
   std::string ib_addr_range;                  // TWOHOP_IB_ADDR_RANGE
   int64_t ib_pci_relaxed_ordering = 2;        // TWOHOP_IB_PCI_RELAXED_ORDERING
   int64_t timeout_s = 600;                    // TWOHOP_TIMEOUT_S

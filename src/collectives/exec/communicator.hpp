@@ -18,6 +18,7 @@
 #include "collectives/exec/call.hpp"
 #include "collectives/exec/execution.hpp"
 #include "collectives/exec/node_group.hpp"
+#include "collectives/exec/tuning.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/layout.hpp"
 #include "collectives/plan/selection.hpp"
@@ -52,6 +53,7 @@ class Communicator {
   int rank() const { return control_->rank(); }
   int nranks() const { return control_->nranks(); }
   const Cluster& cluster() const { return cluster_; }
+  const Tuning& tuning() const { return tuning_; }
   const std::string& name() const { return config_.name; }
 
   /// Begins the next call. Pre: no call is running; the arguments are checked (check_call in call.hpp).
@@ -105,6 +107,7 @@ class Communicator {
   std::unique_ptr<NodeGroup> node_;
   std::unique_ptr<Endpoint> endpoint_;  // null when there is one node only
   LayoutLimits limits_;
+  Tuning tuning_;
   Isa isa_ = Isa::kScalar;
   int spin_polls_ = 1;
 

@@ -28,6 +28,8 @@ class CommunicatorInit {
   Result<> compare_settings(int rank, const Json& first, const Json& theirs) const;
   std::vector<int> wanted_nodes() const;
   Result<> group_into_nodes();
+  Result<> tune();
+  Result<Json> own_tuning(const LayoutLimits& limits) const;
   Result<Json> try_grouping();
   std::vector<int> split(const std::vector<Json>& unreachable) const;
   WindowMap window_map() const;
@@ -42,6 +44,7 @@ class CommunicatorInit {
   int rank_ = 0, nranks_ = 0;
   bool meets_on_loopback_ = false;
   int ranks_here_ = 0;  // on this machine, whatever virtual nodes it is cut into
+  int64_t machines_ = 1;
   std::optional<LocalExchange> exchange_;
   std::vector<std::string> hosts_, exchanges_;
   std::vector<Bytes> addresses_;
