@@ -42,8 +42,8 @@ const std::vector<Row>& table() {
        "Network model (JSON, from `calibrate`) that rank 0 works the tuner's table out of; empty: a built-in one."},
       {"TWOHOP_TUNER_FILE", &Options::tuner_file, kText, 0, 4095, "",
        "Tuner's table (JSON, from `allreduce_perf --tune`) that rank 0 reads in place of working one out."},
-      {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 1, 16, "",
-       "Channels: independent pipelines that share each call's data."},
+      {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 0, 16, "",
+       "Channels: independent pipelines that share each call's data; 0: 2, or as many as a rank has rails."},
       {"TWOHOP_BUFFSIZE", &Options::buff_bytes, kBytes, 4 * kKi, kGi, "",
        "Window bytes per channel, through which data is staged."},
       {"TWOHOP_CHUNK_BYTES", &Options::chunk_bytes, kBytes, 128, 64 * kMi, "",
@@ -52,6 +52,16 @@ const std::vector<Row>& table() {
        "Cuts each host into virtual nodes of this many ranks; 0: nodes are the hosts as found."},
       {"TWOHOP_HOSTID", &Options::host_id, kText, 0, 255, "",
        "Ranks with the same text are on one node; empty: from the machine."},
+      {"TWOHOP_TOPO_FILE", &Options::topo_file, kText, 0, 4095, "",
+       "Reads the machine's topology from this file (NCCL XML, hwloc XML, JSON, `nvidia-smi topo -m`) and checks it "
+       "against the machine; empty: from the machine."},
+      {"TWOHOP_TOPO_DUMP_FILE", &Options::topo_dump_file, kText, 0, 4095, "",
+       "Writes the topology that is used into this file, once per host: NCCL XML where it ends in .xml, else JSON; "
+       "`%h` "
+       "in its name is the host; empty: none."},
+      {"TWOHOP_NUMA_BIND", &Options::numa_bind, kNumber, 0, 1, "",
+       "1: stream threads and windows go to the NUMA node of the rank's GPU or rail, inside the process's CPU mask; 0: "
+       "nothing is bound."},
       {"TWOHOP_SOCKET_IFNAME", &Options::socket_ifname, kText, 0, 1023, "",
        "Interfaces to use: comma separated prefixes, `=` for exact names, `^` to exclude; empty: not lo, not docker."},
       {"TWOHOP_NET", &Options::net, kChoice, 0, 0, "auto, verbs, tcp, softnic",

@@ -17,11 +17,14 @@ struct Options {
   std::string algo = "auto";                  // TWOHOP_ALGO
   std::string model_file;                     // TWOHOP_MODEL_FILE: empty: built in
   std::string tuner_file;                     // TWOHOP_TUNER_FILE: empty: from the model
-  int64_t nchannels = 2;                      // TWOHOP_NCHANNELS
+  int64_t nchannels = 0;                      // TWOHOP_NCHANNELS: 0: 2, or one per rail of a rank
   int64_t buff_bytes = 4 << 20;               // TWOHOP_BUFFSIZE: window bytes per channel
   int64_t chunk_bytes = 128 << 10;            // TWOHOP_CHUNK_BYTES: largest chunk
   int64_t ranks_per_node = 0;                 // TWOHOP_RANKS_PER_NODE: 0 as found
   std::string host_id;                        // TWOHOP_HOSTID: empty: from the machine
+  std::string topo_file;                      // TWOHOP_TOPO_FILE: empty: the live machine
+  std::string topo_dump_file;                 // TWOHOP_TOPO_DUMP_FILE: empty: none
+  int64_t numa_bind = 1;                      // TWOHOP_NUMA_BIND
   std::string socket_ifname;                  // TWOHOP_SOCKET_IFNAME
   std::string net = "auto";                   // TWOHOP_NET: auto, verbs, tcp, softnic
   int64_t nrails = 0;                         // TWOHOP_NRAILS: 0: all

@@ -69,14 +69,13 @@ Result<void> check_given(const Machine& m) {
   const auto shape = [](const std::vector<std::vector<PathClass>>& table, size_t rows, size_t columns) {
     if (table.size() != rows) return false;
     for (const auto& row : table)
-      if (row.size() != columns) return false;
+      if (!row.empty() && row.size() != columns) return false;
     return true;
   };
   const size_t gpus = m.gpus.size(), nets = m.nets.size();
   if (!shape(m.given->gpu_gpu, gpus, gpus)) return wrong("given.gpu_gpu must be {} x {}", gpus, gpus);
   if (!shape(m.given->gpu_net, gpus, nets)) return wrong("given.gpu_net must be {} x {}", gpus, nets);
-  if (!m.given->net_net.empty() && !shape(m.given->net_net, nets, nets))
-    return wrong("given.net_net must be {} x {}, or empty", nets, nets);
+  if (!shape(m.given->net_net, nets, nets)) return wrong("given.net_net must be {} x {}", nets, nets);
   return {};
 }
 

@@ -2,10 +2,13 @@
 #include "topology/cluster_rails.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
+
+#include "topology/fingerprint.hpp"
 
 namespace twohop::topology {
 namespace {
@@ -94,12 +97,12 @@ class Numbering {
   }
 
   void mixed_machines() {
-    std::map<std::string, std::vector<std::string>> kinds;
-    for (const NodeSummary& node : nodes_) kinds[node.fingerprint].push_back(node.host);
+    std::map<std::pair<std::string, std::string>, std::vector<std::string>> kinds;
+    for (const NodeSummary& node : nodes_) kinds[{node.fingerprint, node.summary}].push_back(node.host);
     if (kinds.size() < 2) return;
-    std::string text = fmt::format("{} kinds of machines in one job:", kinds.size());
-    for (const auto& [fingerprint, hosts] : kinds) text += fmt::format(" [{}]", host_list(hosts));
-    out_.findings.push_back(text);
+    std::vector<std::string> texts;
+    for (const auto& [kind, hosts] : kinds) texts.push_back(fmt::format("{} ({})", host_list(hosts), kind.second));
+    out_.findings.push_back(fmt::format("{} kinds of machines in one job: {}", kinds.size(), fmt::join(texts, "; ")));
   }
 
   /// Hosts with the same finding are named together.
@@ -118,10 +121,12 @@ class Numbering {
 
 }  // namespace
 
-NodeSummary summarize(const Machine& m, const RailChoice& choice, std::string host, std::string fingerprint) {
+NodeSummary summarize(const Machine& m, const RailChoice& choice, std::string host) {
   NodeSummary s;
   s.host = std::move(host);
-  s.fingerprint = std::move(fingerprint);
+  const Fingerprint mark = fingerprint(m);
+  s.fingerprint = fmt::format("{:016x}", mark.hash);
+  s.summary = mark.summary;
   for (const Rail& rail : choice.rails) {
     s.rails.push_back(port_name(m, rail.net));
     s.gbit_per_s.push_back(m.nets[rail.net].gbit_per_s);

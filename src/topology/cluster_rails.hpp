@@ -14,6 +14,7 @@ namespace twohop::topology {
 struct NodeSummary {
   std::string host;
   std::string fingerprint;                                    // of its machine; equal for machines that are built alike
+  std::string summary;                                        // the machine in a few words
   std::vector<std::string> rails;                             // port names, by local rail number
   std::vector<double> gbit_per_s;                             // of each; 0: not known
   std::vector<std::string> rejected_ports, rejected_reasons;  // in the same order
@@ -25,7 +26,7 @@ struct ClusterRails {
   std::vector<std::string> findings;     // each missing rail, names that differ, speeds that differ, mixed machines
 };
 
-NodeSummary summarize(const Machine& machine, const RailChoice& choice, std::string host, std::string fingerprint);
+NodeSummary summarize(const Machine& machine, const RailChoice& choice, std::string host);
 ClusterRails number_rails(std::span<const NodeSummary> nodes);
 
 }  // namespace twohop::topology

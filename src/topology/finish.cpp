@@ -51,6 +51,13 @@ void name_gpus(Machine& m) {
   }
 }
 
+void number_nets(Machine& m) {
+  int next = 0;
+  for (const NetPort& net : m.nets) next = std::max(next, net.dev + 1);
+  for (NetPort& net : m.nets)
+    if (net.dev == kNone) net.dev = next++;
+}
+
 void sort_gpus(Machine& m) {
   std::vector<int> order(m.gpus.size()), place(m.gpus.size());
   std::iota(order.begin(), order.end(), 0);
@@ -79,7 +86,7 @@ void merge_links(Machine& m) {
     const auto [at, is_new] = known.emplace(std::tuple(link.gpu, link.peer, link.to_switch, link.kind), links.size());
     if (is_new) {
       links.push_back(link);
-    } else {
+    } else if (links[at->second].count + link.count <= kMaxGpuLinks) {
       links[at->second].count += link.count;
       links[at->second].gbit_per_s += link.gbit_per_s;
     }

@@ -11,8 +11,13 @@ namespace twohop::topology {
 /// mlopart).
 void name_gpus(Machine& machine);
 
+/// Numbers the ports that have no dev yet; NCCL wants one on each.
+void number_nets(Machine& machine);
+
 /// GPUs in the order of their numbers, whatever order the source has; links follow. After name_gpus.
 void sort_gpus(Machine& machine);
+
+constexpr int kMaxGpuLinks = 1024;  // of one GPU to one target; far beyond what exists
 
 /// One link per (GPU, peer, kind), counts and rates added up, in the order of first appearance.
 void merge_links(Machine& machine);

@@ -216,6 +216,7 @@ Result<Machine> read_hwloc_xml(const XmlDocument& document) {
   add_nets(*parts);
   add_links(*parts, document.root());
   merge_links(m);
+  number_nets(m);
   name_gpus(m);
   sort_gpus(m);
   note_missing_links(m);

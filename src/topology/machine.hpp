@@ -118,10 +118,11 @@ struct GpuLink {
   bool operator==(const GpuLink&) const = default;
 };
 
-/// Path classes as a source states them (nvidia-smi topo -m has no tree). Indexed [gpu][gpu] and [gpu][net].
+/// Path classes as a source states them (nvidia-smi topo -m has no tree). Indexed [gpu][gpu], [gpu][net], [net][net]; a
+/// row that is empty was not stated (the text was cut).
 struct GivenPaths {
   std::vector<std::vector<PathClass>> gpu_gpu, gpu_net;
-  std::vector<std::vector<PathClass>> net_net;  // empty: not stated (a text that was cut)
+  std::vector<std::vector<PathClass>> net_net;
   bool operator==(const GivenPaths&) const = default;
 };
 

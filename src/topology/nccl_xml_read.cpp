@@ -14,7 +14,6 @@ namespace {
 
 constexpr int kMaxNumber = 1'000'000;  // of devices, ranks, family numbers
 constexpr double kMaxMbitPerS = 100'000'000;
-constexpr int kMaxLinks = 1024;            // of one GPU to one target
 constexpr int kSocketConnections = 65536;  // what NCCL's socket transport writes as maxconn
 
 class Reader {
@@ -101,7 +100,7 @@ class Reader {
 
   int add_numa(pugi::xml_node node) {
     NumaNode numa;
-    numa.os_index = number(node, "numaid", kNone, kNone, 65535);
+    numa.os_index = number(node, "numaid", kNone);
     numa.package = number(node, "package", kNone);
     numa.arch = node.attribute("arch").value();
     numa.vendor = node.attribute("vendor").value();
@@ -200,7 +199,7 @@ class Reader {
     NcclLink link;
     link.link.gpu = gpu;
     link.link.kind = name == "nvlink" ? GpuLinkKind::kNvlink : name == "xgmi" ? GpuLinkKind::kXgmi : GpuLinkKind::kC2c;
-    link.link.count = number(node, "count", 1, 0, kMaxLinks);
+    link.link.count = number(node, "count", 1, 0, kMaxGpuLinks);
     if (link.link.count == 0) return;
     // bw of one link in MB/s
     link.link.gbit_per_s = rate(node, "bw", kMaxMbitPerS) * link.link.count * 8 / 1000;

@@ -122,6 +122,7 @@ Machine settle(NcclParts parts) {
   if (m.nets.empty()) find_nics_by_class(m);
   resolve_links(parts);
   join_repeated_nets(m);
+  number_nets(m);
   name_gpus(m);
   sort_gpus(m);
   note_missing_links(m);

@@ -6,10 +6,11 @@
 
 namespace twohop {
 
-Result<std::unique_ptr<Endpoint>> make_endpoint(int rank, const Options& o, const Secret& secret) {
+Result<std::unique_ptr<Endpoint>> make_endpoint(int rank, const Options& o, const Secret& secret,
+                                                const RailPlan& plan) {
   if (o.net == "tcp") return make_tcp_endpoint(rank, o.socket_ifname, secret);
   if (o.net == "softnic") return verbs::make_softnic_endpoint(rank, o, secret);
-  auto endpoint = verbs::make_endpoint(rank, o, secret);
+  auto endpoint = verbs::make_endpoint(rank, o, secret, plan);
   if (endpoint) return endpoint;
   Error why = endpoint.error();
   if (o.net == "verbs") {

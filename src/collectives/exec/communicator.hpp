@@ -18,6 +18,7 @@
 #include "collectives/exec/call.hpp"
 #include "collectives/exec/execution.hpp"
 #include "collectives/exec/node_group.hpp"
+#include "collectives/exec/numa_binding.hpp"
 #include "collectives/exec/tuning.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/layout.hpp"
@@ -31,7 +32,7 @@ namespace twohop {
 struct CommConfig {
   std::string algo = "auto";
   std::string name;
-  int nchannels = 2;
+  int nchannels = 2;  // 0: 2, or as many as a rank has rails
   int ranks_per_node = 0;
   double timeout_s = 600;
 };
@@ -55,6 +56,8 @@ class Communicator {
   const Cluster& cluster() const { return cluster_; }
   const Tuning& tuning() const { return tuning_; }
   const std::string& name() const { return config_.name; }
+  /// Where threads of ours that progress it belong.
+  const NumaBinding& binding() const { return binding_; }
 
   /// Begins the next call. Pre: no call is running; the arguments are checked (check_call in call.hpp).
   Result<> start(const Call& call);
@@ -103,6 +106,7 @@ class Communicator {
   CommConfig config_;
   Selection selection_;
   Options options_;
+  NumaBinding binding_;
   Cluster cluster_;
   std::unique_ptr<NodeGroup> node_;
   std::unique_ptr<Endpoint> endpoint_;  // null when there is one node only

@@ -20,6 +20,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int kMinChannels = 2, kMaxChannels = 16;
+
 std::span<const std::byte> as_bytes(const std::string& s) {
   return std::as_bytes(std::span(s));
 }
@@ -40,7 +42,8 @@ Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId
   rank_ = rank;
   nranks_ = nranks;
   if (auto content = decode(id); content) meets_on_loopback_ = content->root.is_loopback();
-  for (auto step : {&CommunicatorInit::introduce, &CommunicatorInit::group_into_nodes, &CommunicatorInit::connect})
+  for (auto step : {&CommunicatorInit::learn_topology, &CommunicatorInit::introduce,
+                    &CommunicatorInit::group_into_nodes, &CommunicatorInit::connect})
     if (auto done = (this->*step)(); !done) return done.error();
   start_watching();
   return std::move(comm_);
@@ -84,13 +87,24 @@ std::string CommunicatorInit::data_interface() const {
   return only_here ? "=lo" : options_.socket_ifname;
 }
 
+Result<> CommunicatorInit::learn_topology() {
+  auto topology = JobTopology::learn(options_, host_identity(""));
+  auto all = share(topology ? Result<Json>(topology->message()) : Result<Json>(topology.error()));
+  if (!all) return all.error();
+  topology_ = std::move(*topology);
+  if (auto settled = topology_->settle(rank_, *all); !settled) return settled;
+  comm_->binding_ = topology_->binding();
+  return {};
+}
+
 Result<Json> CommunicatorInit::own_introduction() {
+  if (auto told = topology_->report(); !told) return told.error();
   auto exchange = LocalExchange::create();
   if (!exchange) return exchange.error();
   exchange_.emplace(std::move(*exchange));
   Options options = options_;
   options.socket_ifname = data_interface();
-  auto endpoint = make_endpoint(rank_, options, comm_->control_->secret());
+  auto endpoint = make_endpoint(rank_, options, comm_->control_->secret(), topology_->rail_plan());
   if (!endpoint) return endpoint.error();
   comm_->endpoint_ = std::move(*endpoint);
   auto isa = choose_isa(options_.reduce_isa);
@@ -109,6 +123,7 @@ Result<Json> CommunicatorInit::own_introduction() {
               {"machine", host_identity("")},
               {"exchange", exchange_->name()},
               {"address", address_bytes},
+              {"rails", comm_->endpoint_->name() == std::string_view("verbs") ? topology_->own_rails() : 0},
               {"settings", settings()}};
 }
 
@@ -116,6 +131,7 @@ Result<> CommunicatorInit::introduce() {
   auto all = share(own_introduction());
   if (!all) return all.error();
   std::set<std::string> machines;
+  int rails_of_a_rank = 0;
   try {
     for (int r = 0; r < nranks_; ++r) {
       const Json& theirs = all->at(r);
@@ -124,6 +140,7 @@ Result<> CommunicatorInit::introduce() {
       ranks_here_ += theirs["machine"] == all->at(rank_)["machine"];
       machines.insert(theirs["machine"].get<std::string>());
       exchanges_.push_back(theirs["exchange"].get<std::string>());
+      rails_of_a_rank = std::max(rails_of_a_rank, theirs["rails"].get<int>());
       const auto bytes = theirs["address"].get<std::vector<uint8_t>>();
       const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
       addresses_.emplace_back(data, data + bytes.size());
@@ -132,6 +149,8 @@ Result<> CommunicatorInit::introduce() {
     return make_error(twohopInternalError, "an init message lacks a field: {}", e.what());
   }
   machines_ = static_cast<int64_t>(machines.size());
+  // Two pipelines at least; a rail without a channel of its own would share one.
+  if (config_.nchannels == 0) config_.nchannels = std::clamp(rails_of_a_rank, kMinChannels, kMaxChannels);
   return {};
 }
 
@@ -235,6 +254,7 @@ Result<Json> CommunicatorInit::try_grouping() {
   auto node = NodeGroup::create(members, window_map(), *exchange_, comm_->control_->secret(), deadline_, &unreachable);
   if (!node) return node.error();
   comm_->node_ = std::move(*node);
+  bind_memory(comm_->binding_, comm_->node_->own_memory());
   Json failed = Json::array();
   for (const LocalPeer& p : unreachable) {
     log_warn("rank {} and rank {} share a host but not memory ({}): they are treated as separate nodes", rank_, p.rank,

@@ -9,6 +9,7 @@
 
 #include "collectives/exec/bound_schedule.hpp"
 #include "collectives/exec/communicator.hpp"
+#include "collectives/exec/job_topology.hpp"
 
 namespace twohop {
 
@@ -23,6 +24,7 @@ class CommunicatorInit {
   Result<std::vector<Json>> share(const Result<Json>& mine);
   Json settings() const;
   std::string data_interface() const;
+  Result<> learn_topology();
   Result<Json> own_introduction();
   Result<> introduce();
   Result<> compare_settings(int rank, const Json& first, const Json& theirs) const;
@@ -45,6 +47,7 @@ class CommunicatorInit {
   bool meets_on_loopback_ = false;
   int ranks_here_ = 0;  // on this machine, whatever virtual nodes it is cut into
   int64_t machines_ = 1;
+  std::optional<JobTopology> topology_;
   std::optional<LocalExchange> exchange_;
   std::vector<std::string> hosts_, exchanges_;
   std::vector<Bytes> addresses_;

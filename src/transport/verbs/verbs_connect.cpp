@@ -101,6 +101,8 @@ Offer VerbsEndpoint::make_offer(const Peer& p) const {
     row.mtu = static_cast<uint8_t>(rail.mtu);
     row.link_layer = rail.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
     row.tag_key = rail.tags ? rail.tags->rkey : 0;
+    row.number = rail.number < 0 ? kNoRailNumber : static_cast<uint16_t>(rail.number);
+    row.own = rail.own ? 1 : 0;
     std::strncpy(row.name, rail.name.c_str(), sizeof row.name - 1);
     offer.rails.push_back(std::move(offered));
   }

@@ -22,6 +22,8 @@ RailRow swapped(RailRow r) {
   r.lid = htole16(r.lid);
   r.gids = htole32(r.gids);
   r.tag_key = htole32(r.tag_key);
+  r.number = htole16(r.number);
+  r.own = htole16(r.own);
   return r;
 }
 GidRow swapped(GidRow r) {

@@ -15,12 +15,13 @@ bool is_ethernet(const RailRow& row) {
 
 std::vector<RailEnd> ends_of(const std::vector<Rail>& rails) {
   std::vector<RailEnd> ends;
-  for (const Rail& r : rails) ends.push_back({r.ethernet, r.gids});
+  for (const Rail& r : rails) ends.push_back({r.ethernet, r.gids, r.number, r.own});
   return ends;
 }
 std::vector<RailEnd> ends_of(const std::vector<OfferedRail>& rails) {
   std::vector<RailEnd> ends;
-  for (const OfferedRail& r : rails) ends.push_back({is_ethernet(r.row), r.gids});
+  for (const OfferedRail& r : rails)
+    ends.push_back({is_ethernet(r.row), r.gids, r.row.number == kNoRailNumber ? -1 : r.row.number, r.row.own != 0});
   return ends;
 }
 
@@ -136,6 +137,7 @@ void VerbsEndpoint::print_load_plan() const {
     const bool joined = std::any_of(peers_.begin(), peers_.end(), [&](const Peer& p) {
       return std::any_of(p.paths.begin(), p.paths.end(), [&](const Path& path) { return path.local_rail == r; });
     });
+    if (users[r].empty() && !rail.own) continue;
     if (!users[r].empty())
       log_info("rank {}: rail {} is {} ({}, MTU {}): {}", rank_, r, rail.name, link_layer_name(rail.ethernet),
                mtu_bytes(rail.mtu), fmt::join(users[r], ", "));

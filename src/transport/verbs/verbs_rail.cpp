@@ -103,6 +103,32 @@ void warn_of_unknown_names(const Search& search, const HcaList& wish) {
     log_warn("TWOHOP_IB_HCA: \"{}\" is no port of this host; there are {}", name, there);
 }
 
+const PlannedRail* planned(const RailPlan& plan, const Candidate& c) {
+  const auto it = std::find_if(plan.begin(), plan.end(),
+                               [&](const PlannedRail& r) { return r.device == c.context->name() && r.port == c.port; });
+  return it == plan.end() ? nullptr : &*it;
+}
+
+/// Where the user names no devices, the topology's choice and order. One that fits none of the ports (a file of another
+/// machine) is no reason to go without.
+void follow_plan(Search& search, const RailWish& wish) {
+  if (!wish.hcas.empty() || wish.plan.empty()) return;
+  const auto is_planned = [&](const Candidate& c) { return planned(wish.plan, c) != nullptr; };
+  if (std::none_of(search.usable.begin(), search.usable.end(), is_planned)) {
+    log_info("none of the rails that the topology names ({}, ...) is here: all active ports are used",
+             wish.plan.front().device);
+    return;
+  }
+  for (Candidate& c : search.usable) {
+    if (const PlannedRail* rail = planned(wish.plan, c))
+      c.order = static_cast<size_t>(rail - wish.plan.data());
+    else
+      search.pass_over(c.name(),
+                       "is no rail by the machine's topology (twohop topo says why; TWOHOP_IB_HCA overrides)");
+  }
+  std::erase_if(search.usable, [&](const Candidate& c) { return !is_planned(c); });
+}
+
 Error nothing_usable(const Search& search) {
   Error e = make_error(twohopSystemError, "no usable RDMA port: {}", search.passed_over);
   if (search.devices > 0 && search.opened == 0) {
@@ -145,6 +171,10 @@ Result<> find_gids(Rail& rail, int table_length, const GidWish& wish) {
 Result<Rail> open_rail(const Candidate& c, const RailWish& wish) {
   Rail rail;
   rail.name = c.name();
+  if (const PlannedRail* plan = planned(wish.plan, c)) {
+    rail.number = plan->number;
+    rail.own = plan->own || !wish.hcas.empty();
+  }
   rail.context = c.context;
   rail.port = static_cast<uint8_t>(c.port);
   rail.ethernet = c.ethernet();
@@ -183,6 +213,7 @@ Result<std::vector<Rail>> open_rails(const std::shared_ptr<const VerbsLibrary>& 
   auto search = search_devices(library, wish);
   if (!search) return search.error();
   warn_of_unknown_names(*search, wish.hcas);
+  follow_plan(*search, wish);
   keep_one_kind(*search);
   std::vector<Candidate>& usable = search->usable;
   std::stable_sort(usable.begin(), usable.end(),

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/rail_plan.hpp"
 #include "transport/verbs/verbs_attributes.hpp"
 #include "transport/verbs/verbs_gid.hpp"
 #include "transport/verbs/verbs_hca_list.hpp"
@@ -15,6 +16,7 @@ namespace twohop::verbs {
 /// What the user may ask for of the rails.
 struct RailWish {
   HcaList hcas;
+  RailPlan plan;  // by the machine's topology: the ports to use and their order, where `hcas` names none
   size_t max_rails = 16;
   GidWish gid;
   int mtu_bytes = 0;  // 0: the port's
@@ -24,6 +26,8 @@ struct RailWish {
 /// One port, open.
 struct Rail {
   std::string name;  // "mlx5_0:1"
+  int number = -1;   // in the job, where the topology says; else -1
+  bool own = true;   // see PlannedRail
   std::shared_ptr<Context> context;
   std::shared_ptr<ProtectionDomain> pd;
   std::shared_ptr<CompletionChannel> channel;

@@ -56,6 +56,22 @@ std::optional<size_t> partner(const std::vector<GidPair>& row, size_t i, Reach n
   return found;
 }
 
+/// Pairs of one number that at least `owners` of the two ends own, and that are within reach.
+std::vector<RailPair> join_numbered(std::span<const RailEnd> lower, std::span<const RailEnd> higher, Reach needed,
+                                    int owners) {
+  std::vector<RailPair> pairs;
+  for (size_t i = 0; i < lower.size(); ++i) {
+    const auto fits = [&](const RailEnd& r) {
+      return lower[i].number >= 0 && r.number == lower[i].number && int{lower[i].own} + int{r.own} >= owners;
+    };
+    const auto j = std::find_if(higher.begin(), higher.end(), fits);
+    if (j == higher.end()) continue;
+    if (const GidPair gids = choose(lower[i], *j); gids.reach >= needed)
+      pairs.push_back({i, static_cast<size_t>(j - higher.begin()), gids});
+  }
+  return pairs;
+}
+
 }  // namespace
 
 bool same_subnet(const GidEntry& a, const GidEntry& b) {
@@ -86,6 +102,8 @@ std::vector<RailPair> join_rails(std::span<const RailEnd> lower, std::span<const
     for (size_t j = 0; j < fewer.size(); ++j)
       choices[i].push_back(lower_has_more ? choose(more[i], fewer[j]) : choose(fewer[j], more[i]));
   const Reach needed = std::max(Reach::kRouted, best_reach(choices));
+  for (int owners : {2, 1, 0})
+    if (auto numbered = join_numbered(lower, higher, needed, owners); !numbered.empty()) return numbered;
   std::vector<int> used(fewer.size());
   std::vector<RailPair> pairs;
   for (size_t i = 0; i < more.size(); ++i) {

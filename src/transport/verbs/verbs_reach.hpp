@@ -32,15 +32,18 @@ GidPair choose_gids(std::span<const GidCandidate> lower, std::span<const GidCand
 struct RailEnd {
   bool ethernet = false;
   std::span<const GidCandidate> gids;
+  int number = -1;  // in the job; -1: not known
+  bool own = true;  // of the rails that its rank should use; others only where two ranks own none in common
 };
 struct RailPair {
   size_t lower = 0, higher = 0;
   GidPair gids;
 };
 
-/// Joins the rails of two ranks. Where some pair shares a subnet only such pairs are joined, so that rails that never
-/// reach each other are not connected; else rails are joined by position. As many pairs as the end with more rails has,
-/// less those without a partner: the other end's are shared. Empty: nothing fits together.
+/// Joins the rails of two ranks. Rails with numbers are joined to the same number: those that both own, else those that
+/// one owns. Without numbers, or with none in common: where some pair shares a subnet only such pairs are joined, so
+/// that rails that never reach each other are not connected; else rails are joined by position. As many pairs as the
+/// end with more rails has, less those without a partner: the other end's are shared. Empty: nothing fits together.
 std::vector<RailPair> join_rails(std::span<const RailEnd> lower, std::span<const RailEnd> higher);
 
 }  // namespace twohop::verbs

@@ -38,9 +38,11 @@ Result<VerbsConfig> verbs_config(const Options& o) {
 
 }  // namespace
 
-Result<std::unique_ptr<Endpoint>> make_endpoint(int rank, const Options& o, const Secret& secret) {
+Result<std::unique_ptr<Endpoint>> make_endpoint(int rank, const Options& o, const Secret& secret,
+                                                const RailPlan& plan) {
   auto config = verbs_config(o);
   if (!config) return config.error();
+  config->rails.plan = plan;
   config->library = kSystemLibrary;
   return make_verbs_endpoint(rank, o.socket_ifname, secret, std::move(*config));
 }

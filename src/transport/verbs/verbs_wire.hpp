@@ -12,6 +12,7 @@
 namespace twohop::verbs {
 
 constexpr uint8_t kWireVersion = 2;
+constexpr uint16_t kNoRailNumber = 0xffff;
 constexpr size_t kMaxParts = 128;            // of a put: one per queue pair
 constexpr uint32_t kCountModulus = 1 << 14;  // of a credit's count
 
@@ -72,8 +73,9 @@ struct RailRow {
   uint8_t link_layer;  // IBV_LINK_LAYER_*
   uint32_t gids;       // how many GidRows it has
   uint32_t tag_key;    // rkey of the tag slots
-  uint32_t reserved;
-  char name[32];  // "mlx5_0:1", zero terminated
+  uint16_t number;     // of the rail in the job; kNoRailNumber: not known
+  uint16_t own;        // 1: the sender's own; see RailEnd
+  char name[32];       // "mlx5_0:1", zero terminated
 };
 
 /// A GID that the sender may use; its index means nothing to others.

@@ -46,10 +46,11 @@ TEST(ClusterRails, GoByPlaceWhereNamesDiffer) {
 
 TEST(ClusterRails, ReportMixedMachinesAndSpeeds) {
   std::vector<NodeSummary> nodes = {node("a", {"x"}), node("b", {"x"})};
+  nodes[0].summary = "eight of them";
   nodes[1].fingerprint = "g";
   nodes[1].gbit_per_s = {400};
   const ClusterRails rails = number_rails(nodes);
-  EXPECT_TRUE(says(rails.findings, "2 kinds of machines in one job: [a] [b]"));
+  EXPECT_TRUE(says(rails.findings, "2 kinds of machines in one job: a (eight of them); b ()"));
   EXPECT_TRUE(says(rails.findings, "b: rail 0 has 400 Gbit/s where a has 200"));
 }
 
@@ -66,7 +67,7 @@ TEST(ClusterRails, SummariesHoldRailsAndWhatWasRejected) {
   b.gpu(b.device(root));
   b.net(b.device(root));
   b.net(b.device(root)).state = LinkState::kDown;
-  const NodeSummary s = summarize(b.m, choose(b.m), "host", "f");
+  const NodeSummary s = summarize(b.m, choose(b.m), "host");
   EXPECT_EQ(s.rails, std::vector<std::string>{"mlx5_0"});
   EXPECT_EQ(s.rejected_ports, std::vector<std::string>{"mlx5_1"});
   EXPECT_EQ(s.gbit_per_s, std::vector<double>{200});

@@ -219,7 +219,7 @@ TEST(NcclXml, SaysWhereAndWhatIsWrong) {
             "t.xml:3: <pci>: busid=\"banana\": a bus id looks like 0000:3b:00.0");
   EXPECT_THAT(error_of(in_cpu("<pci/>")), HasSubstr("t.xml:3: <pci>: busid=\"\""));
   EXPECT_THAT(error_of(in_cpu("", "numaid=\"many\"")),
-              HasSubstr("t.xml:2: <cpu>: numaid=\"many\": a number from -1 to 65535"));
+              HasSubstr("t.xml:2: <cpu>: numaid=\"many\": a number from -1 to 1000000"));
   EXPECT_THAT(error_of(in_cpu("", "numaid=\"0\" affinity=\"zz\"")), HasSubstr("affinity=\"zz\""));
   EXPECT_THAT(error_of(in_cpu("<nic><net name=\"a\" speed=\"-5\"/></nic>")), HasSubstr("speed=\"-5\""));
   EXPECT_THAT(error_of(in_cpu("<nic><net name=\"a\" speed=\"1e300\"/></nic>")),
@@ -303,6 +303,7 @@ TEST(NcclXml, KeepsHostBridgesAndUnlocatedDevices) {
   m.pci = {bridge, device};
   NetPort net;
   net.name = "mlx5_0";
+  net.dev = 0;
   net.pci = 1;
   net.layer = LinkLayer::kInfiniband;
   m.nets = {net};

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "gid_tables.hpp"
 
@@ -182,6 +183,37 @@ TEST(JoinRails, PairsByPositionWhereNoSubnetIsShared) {
   const Host a({{"192.0.2.11"}, {"198.51.100.11"}}), b({{"10.0.1.12"}, {"10.0.2.12"}});
   EXPECT_THAT(joined(a.rails, b.rails), ElementsAre(Pair(0, 0), Pair(1, 1)));
   EXPECT_EQ(join_rails(a.rails, b.rails)[0].gids.reach, Reach::kRouted);
+}
+
+std::vector<RailEnd> numbered(Host& host, const std::vector<std::pair<int, bool>>& rails) {
+  for (size_t i = 0; i < rails.size(); ++i) std::tie(host.rails[i].number, host.rails[i].own) = rails[i];
+  return host.rails;
+}
+
+TEST(JoinRails, GoesByTheNumbersOfTheJobWhateverTheOrder) {
+  Host a({{"10.1.0.1"}, {"10.1.0.2"}}), b({{"10.1.0.3"}, {"10.1.0.4"}});
+  EXPECT_THAT(joined(numbered(a, {{0, true}, {1, true}}), numbered(b, {{1, true}, {0, true}})),
+              ElementsAre(Pair(0, 1), Pair(1, 0)));
+}
+
+TEST(JoinRails, TakesRailsThatBothOwnElseThoseThatOneOwns) {
+  Host a({{"10.1.0.1"}, {"10.1.0.2"}}), b({{"10.1.0.3"}, {"10.1.0.4"}});
+  const auto first = numbered(a, {{0, true}, {1, false}});
+  EXPECT_THAT(joined(first, numbered(b, {{0, true}, {1, false}})), ElementsAre(Pair(0, 0)));
+  EXPECT_THAT(joined(first, numbered(b, {{1, true}, {0, false}})), ElementsAre(Pair(0, 1), Pair(1, 0)));
+}
+
+TEST(JoinRails, TrustsSubnetsMoreThanNumbers) {
+  Host a({{"192.0.2.11"}, {"198.51.100.11"}}), b({{"198.51.100.12"}, {"192.0.2.12"}});
+  EXPECT_THAT(joined(numbered(a, {{0, true}, {1, true}}), numbered(b, {{0, true}, {1, true}})),
+              ElementsAre(Pair(0, 1), Pair(1, 0)));
+  Host one({{"192.0.2.11"}}), other({{"192.0.2.12"}});
+  EXPECT_THAT(joined(numbered(one, {{3, true}}), numbered(other, {{5, true}})), ElementsAre(Pair(0, 0)));
+}
+
+TEST(JoinRails, UsesARailOnceThoughAPeerRepeatsItsNumber) {
+  Host a({{"10.1.0.1"}}), b({{"10.1.0.3"}, {"10.1.0.4"}});
+  EXPECT_THAT(joined(numbered(a, {{0, true}}), numbered(b, {{0, true}, {0, true}})), ElementsAre(Pair(0, 0)));
 }
 
 TEST(JoinRails, NeverMixesInfiniBandAndRoce) {
