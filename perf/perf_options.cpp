@@ -95,6 +95,10 @@ void add_own_flags(CLI::App& app, PerfOptions& o) {
       "--verbs", o.verbs,
       "adds puts bells WRs signals rail_bytes retries: what the network did in the row's timed iterations, all "
       "ranks together");
+  app.add_option("--tune", o.tune_file,
+                 "measures all schemes unless --scheme names some, and writes the fastest of each size into this file, "
+                 "for TWOHOP_TUNER_FILE")
+      ->check([](const std::string& path) { return path.empty() ? "the file's name is empty" : ""; });
   app.add_option("--buckets", o.buckets_file, "times the byte sizes in this file, in order, as one training step")
       ->check(CLI::ExistingFile);
 }
@@ -175,6 +179,7 @@ std::variant<PerfOptions, ParseStop> parse_options(int argc, const char* const* 
   add_gpu_flags(app);
   try {
     app.parse(argc, argv);
+    if (!options.tune_file.empty() && options.schemes == PerfOptions().schemes) options.schemes = kSchemes;
     check_combinations(options);
   } catch (const CLI::CallForHelp&) {
     return ParseStop{0, app.help()};

@@ -31,8 +31,7 @@ Result<> Communicator::start(const Call& call) {
   if (auto e = failure()) return *e;
   ++number_;
   if (is_timed()) started_ = std::chrono::steady_clock::now();
-  const uint64_t bytes = call.count * type_size(call.type);
-  execution_->start(call, selection_.choose(cluster_, call.collective, bytes), number_);
+  execution_->start(call, tuning_.choose(cluster_, call.collective, call.count * type_size(call.type)), number_);
   running_ = true;
   entered_.store(number_, std::memory_order_relaxed);
   return {};

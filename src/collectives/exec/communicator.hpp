@@ -19,6 +19,7 @@
 #include "collectives/exec/execution.hpp"
 #include "collectives/exec/node_group.hpp"
 #include "collectives/exec/numa_binding.hpp"
+#include "collectives/exec/tuning.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/layout.hpp"
 #include "collectives/plan/selection.hpp"
@@ -53,6 +54,7 @@ class Communicator {
   int rank() const { return control_->rank(); }
   int nranks() const { return control_->nranks(); }
   const Cluster& cluster() const { return cluster_; }
+  const Tuning& tuning() const { return tuning_; }
   const std::string& name() const { return config_.name; }
   /// Where threads of ours that progress it belong.
   const NumaBinding& binding() const { return binding_; }
@@ -109,6 +111,7 @@ class Communicator {
   std::unique_ptr<NodeGroup> node_;
   std::unique_ptr<Endpoint> endpoint_;  // null when there is one node only
   LayoutLimits limits_;
+  Tuning tuning_;
   Isa isa_ = Isa::kScalar;
   int spin_polls_ = 1;
 

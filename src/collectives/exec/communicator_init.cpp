@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "base/log.hpp"
@@ -126,12 +127,14 @@ Result<Json> CommunicatorInit::own_introduction() {
 Result<> CommunicatorInit::introduce() {
   auto all = share(own_introduction());
   if (!all) return all.error();
+  std::set<std::string> machines;
   try {
     for (int r = 0; r < nranks_; ++r) {
       const Json& theirs = all->at(r);
       if (auto same = compare_settings(r, all->at(0)["settings"], theirs["settings"]); !same) return same;
       hosts_.push_back(theirs["host"].get<std::string>());
       ranks_here_ += theirs["machine"] == all->at(rank_)["machine"];
+      machines.insert(theirs["machine"].get<std::string>());
       exchanges_.push_back(theirs["exchange"].get<std::string>());
       const auto bytes = theirs["address"].get<std::vector<uint8_t>>();
       const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
@@ -140,6 +143,7 @@ Result<> CommunicatorInit::introduce() {
   } catch (const Json::exception& e) {
     return make_error(twohopInternalError, "an init message lacks a field: {}", e.what());
   }
+  machines_ = static_cast<int64_t>(machines.size());
   return {};
 }
 
@@ -187,6 +191,7 @@ Result<> CommunicatorInit::group_into_nodes() {
   for (;;) {
     comm_->cluster_ = make_cluster(key);
     choose_channels(channels);
+    if (auto tuned = tune(); !tuned) return tuned;
     auto mine = try_grouping();
     auto all = share(mine);
     if (!all) return all.error();
@@ -195,6 +200,41 @@ Result<> CommunicatorInit::group_into_nodes() {
     if (complete) return {};
     key = split(*all);
   }
+}
+
+/// Takes the table of choices that rank 0 has made for this grouping. It says which links are needed.
+Result<> CommunicatorInit::tune() {
+  const auto half = static_cast<uint64_t>(options_.buff_bytes) / 2;
+  LayoutLimits limits;  // as connect() will find them, but for what pages and very small buffers make of them
+  limits.window_bytes = half;
+  limits.inbox_bytes = half / 4;
+  limits.chunk_bytes = static_cast<uint64_t>(options_.chunk_bytes);
+  limits.max_channels = config_.nchannels;
+  auto all = share(own_tuning(limits));
+  if (!all) return all.error();
+  const Json& text = (*all)[0];
+  auto tuning = Tuning::create(comm_->selection_, text.is_string() ? text.get<std::string>() : "", comm_->cluster_,
+                               limits, static_cast<uint32_t>(options_.doorbell_batch));
+  if (!tuning) return tuning.error();
+  comm_->tuning_ = std::move(*tuning);
+  return {};
+}
+
+/// Rank 0's, as text; nothing on the others.
+Result<Json> CommunicatorInit::own_tuning(const LayoutLimits& limits) const {
+  if (rank_ != 0) return Json("");
+  TuningPlace place;
+  place.cluster = &comm_->cluster_;
+  place.limits = limits;
+  place.machines = machines_;
+  place.cores = std::thread::hardware_concurrency();
+  if (comm_->cluster_.nnodes() > 1) {
+    place.net = comm_->endpoint_->name();
+    place.rails = static_cast<int64_t>(comm_->endpoint_->counters().rails);
+  }
+  auto text = make_tuning(comm_->selection_, options_, place);
+  if (!text) return text.error();
+  return Json(*text);
 }
 
 Result<Json> CommunicatorInit::try_grouping() {
@@ -206,7 +246,7 @@ Result<Json> CommunicatorInit::try_grouping() {
   NodeMembers members;
   members.me = rank_;
   tables_.clear();
-  const auto algorithms = comm_->selection_.reachable(cluster);
+  const auto algorithms = comm_->tuning_.reachable(cluster);
   for (int r : peers) {
     tables_.push_back(links_of(algorithms, cluster, r, config_.nchannels));
     members.ranks.push_back(r);
@@ -255,7 +295,7 @@ WindowMap CommunicatorInit::window_map() const {
   map.lanes = static_cast<size_t>(max_lanes(cluster));
   const Depths depths;
   uint64_t slots = 1, put_slots = 1;
-  for (const Algorithm* a : comm_->selection_.reachable(cluster)) {
+  for (const Algorithm* a : comm_->tuning_.reachable(cluster)) {
     const Frame f = a->frame({&cluster, Collective::kAllReduce, 0, depths});
     slots = std::max<uint64_t>(slots, uint64_t(f.areas) * f.slots);
     put_slots = std::max<uint64_t>(put_slots, uint64_t(f.put_slots) * f.chunks_per_put);
@@ -339,8 +379,8 @@ Result<std::unique_ptr<Communicator>> Communicator::init(const twohopUniqueId& i
   const auto selection = Selection::parse(config.algo);
   if (!selection) return selection.error();
   const auto start = std::chrono::steady_clock::now();
-  auto comm = CommunicatorInit(config, *selection, options, start + std::chrono::seconds(options.init_timeout_s))
-                  .run(id, nranks, rank);
+  const Deadline deadline = start + std::chrono::seconds(options.init_timeout_s);
+  auto comm = CommunicatorInit(config, *selection, options, deadline).run(id, nranks, rank);
   if (!comm) return comm;
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
   (*comm)->counters_.init_ns = static_cast<uint64_t>(took.count());

@@ -31,6 +31,8 @@ class CommunicatorInit {
   std::vector<int> wanted_nodes() const;
   Result<> group_into_nodes();
   void choose_channels(int wanted);
+  Result<> tune();
+  Result<Json> own_tuning(const LayoutLimits& limits) const;
   Result<Json> try_grouping();
   std::vector<int> split(const std::vector<Json>& unreachable) const;
   WindowMap window_map() const;
@@ -45,6 +47,7 @@ class CommunicatorInit {
   int rank_ = 0, nranks_ = 0;
   bool meets_on_loopback_ = false;
   int ranks_here_ = 0;  // on this machine, whatever virtual nodes it is cut into
+  int64_t machines_ = 1;
   std::optional<JobTopology> topology_;
   std::optional<LocalExchange> exchange_;
   std::vector<std::string> hosts_, exchanges_;

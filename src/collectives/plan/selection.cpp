@@ -56,6 +56,17 @@ bool Selection::may_use(std::string_view name) const {
   return auto_ || std::find(names_.begin(), names_.end(), name) != names_.end();
 }
 
+bool Selection::allows(const Algorithm& algorithm, const Cluster& cluster, Collective collective) const {
+  return may_use(algorithm.name) && algorithm.supports(cluster, collective);
+}
+
+std::vector<const Algorithm*> Selection::allowed(const Cluster& cluster, Collective collective) const {
+  std::vector<const Algorithm*> found;
+  for (const Algorithm& a : algorithms())
+    if (allows(a, cluster, collective)) found.push_back(&a);
+  return found;
+}
+
 const Algorithm* Selection::first_but_one_shot(const Cluster& cluster, Collective collective) const {
   for (const Algorithm& a : algorithms())
     if (a.name != kOneShot && may_use(a.name) && a.supports(cluster, collective)) return &a;

@@ -27,6 +27,10 @@ class Selection {
 
   /// `bytes` of the rank's buffer.
   const Algorithm& choose(const Cluster& cluster, Collective collective, uint64_t bytes) const;
+  /// Whether the algorithm may be used, and can be.
+  bool allows(const Algorithm& algorithm, const Cluster& cluster, Collective collective) const;
+  /// All that it allows, in the order of the table.
+  std::vector<const Algorithm*> allowed(const Cluster& cluster, Collective collective) const;
   /// All that choose() can return on the cluster, in the order of the table.
   std::vector<const Algorithm*> reachable(const Cluster& cluster) const;
 

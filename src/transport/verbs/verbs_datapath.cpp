@@ -194,6 +194,13 @@ Result<> VerbsEndpoint::push(bool idle) {
   return {};
 }
 
+void VerbsEndpoint::limit_batch(uint32_t requests) {
+  const uint32_t batch = std::min(requests, config_.rules.batch);
+  if (batch == batch_) return;
+  batch_ = batch;
+  for (Qp& qp : qps_) qp.queue.limit_batch(batch);
+}
+
 Result<> VerbsEndpoint::flush() {
   if (dead_) return *dead_;
   if (!appended_) return {};

@@ -119,6 +119,7 @@ class VerbsEndpoint final : public Endpoint {
   void put(size_t out_link, const CallTag& tag, std::span<const PutRun> runs) override;
   void release(size_t in_link) override;
   Result<> flush() override;
+  void limit_batch(uint32_t requests) override;
   Result<bool> poll() override;
   bool output_pending() const override;
   void wait_for(std::vector<pollfd>& fds) override;
@@ -223,6 +224,7 @@ class VerbsEndpoint final : public Endpoint {
   std::deque<Peer> peers_;
   std::vector<OutPlace> out_place_;
   std::vector<InPlace> in_place_;
+  uint32_t batch_ = 0;    // the limit now; 0: the queues' own
   std::deque<Qp> qps_;  // after everything that they use: destroyed first
   std::vector<size_t> dirty_;
   std::vector<ibv_wc> early_;  // completions found while going to sleep

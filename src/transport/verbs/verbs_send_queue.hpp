@@ -56,6 +56,7 @@ class SendQueue {
 
   /// The next request, zeroed but for its wr_id; to be filled in before anything else is done here.
   Request& append();
+  void limit_batch(uint32_t requests) { rules_.batch = requests; }
   /// The request appended last.
   Request& last() { return ring_[(ready_ - 1) % ring_.size()]; }
   /// Posts what is ready, in batches. Holds an incomplete batch while the wire is busy. Returns errno, 0 for success.
