@@ -13,6 +13,7 @@
 #include "json_report.hpp"
 #include "preflight.hpp"
 #include "result_table.hpp"
+#include "tune_table.hpp"
 
 namespace twohop::perf {
 namespace {
@@ -105,7 +106,7 @@ bool write_file(const std::string& path, const std::string& text) {
   file << text;
   file.close();
   if (file) return true;
-  fmt::print(stderr, "allreduce_perf: --json {}: cannot be written\n", path);
+  fmt::print(stderr, "allreduce_perf: {}: cannot be written\n", path);
   return false;
 }
 
@@ -136,6 +137,8 @@ int run(const PerfOptions& options, const Session& session, const std::vector<si
     all.insert(all.end(), rows.begin(), rows.end());
     if (session.rank() == 0 && !options.json_file.empty() &&
         !write_file(options.json_file, json_report(options, session.shape(), session.launcher().name(), all)))
+      exit_code = 3;
+    if (session.rank() == 0 && !options.tune_file.empty() && !write_file(options.tune_file, tune_table(all)))
       exit_code = 3;
   }
   return exit_code;

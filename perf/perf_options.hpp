@@ -23,7 +23,7 @@ struct PerfOptions {
   double timeout_s = 0;
   int ranks_per_node = 0;
   std::vector<std::string> ops{"sum"}, types{"float"}, schemes{"auto"};
-  std::string json_file, buckets_file;
+  std::string json_file, buckets_file, tune_file;
 };
 
 /// Why there is nothing to run: --help (exit_code 0, text for stdout) or a bad argument (2, text for stderr).

@@ -16,6 +16,8 @@ namespace twohop::cli {
 constexpr Command kCommands[] = {
     {"topo", "This machine or a file of one: its tree, which GPU uses which port, and why", add_topo},
     {"env", "The TWOHOP_* variables: value and source of each", add_env},
+    {"plan", "What a call would cost on some cluster, which algorithm is chosen, and why", add_plan},
+    {"simulate", "Time against size and nodes, up to clusters that one does not have", add_simulate},
 };
 
 int fail(const std::string& message) {

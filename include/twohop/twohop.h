@@ -89,7 +89,7 @@ typedef struct {
   uint32_t version;       /* TWOHOP_VERSION_CODE as the caller was compiled; set by the initializer */
   int32_t nchannels;      /* 1..16; 0: default (TWOHOP_NCHANNELS) */
   double timeout_s;       /* seconds without progress before a call fails; 0: default (TWOHOP_TIMEOUT_S) */
-  const char* algo;       /* "auto", "two-hop", "one-shot", "flat", "flat-naive"; NULL: TWOHOP_ALGO. Copied. */
+  const char* algo;       /* as TWOHOP_ALGO: "auto", "two-hop", "^flat-naive", ...; NULL: TWOHOP_ALGO. Copied. */
   const char* comm_name;  /* name used in messages; NULL: none. Copied. */
   int32_t ranks_per_node; /* >0: cut each host into virtual nodes of this many ranks; 0: TWOHOP_RANKS_PER_NODE */
 } twohopConfig_t;

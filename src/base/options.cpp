@@ -15,14 +15,14 @@
 namespace twohop {
 namespace {
 
-enum class Unit : uint8_t { kNumber, kSeconds, kBytes, kText, kChoice };
+enum class Unit : uint8_t { kNumber, kSeconds, kBytes, kText, kChoice, kChoices };
 
 struct Row {
   const char* name;
   std::variant<int64_t Options::*, std::string Options::*> member;
   Unit unit;
   int64_t min, max;     // of the number; of the length for text
-  const char* choices;  // kChoice: comma separated, any case
+  const char* choices;  // kChoice, kChoices: comma separated, any case; the first of kChoices stands alone
   const char* help;
 };
 
@@ -31,11 +31,20 @@ constexpr std::string_view kSecret = "TWOHOP_JOB_SECRET";
 const std::vector<Row>& table() {
   using enum Unit;
   static const std::vector<Row> rows = {
-      {"TWOHOP_ALGO", &Options::algo, kChoice, 0, 0, "auto, two-hop, one-shot, flat, flat-naive",
-       "Scheme of the collectives, where it fits (else two-hop); `auto` is two-hop, and one-shot for little data on "
-       "one node."},
+      {"TWOHOP_ALGO", &Options::algo, kChoices, 0, 0,
+       "auto, two-hop, two-hop-tree, two-hop-log, node-ring, node-ring-tree, node-ring-log, one-shot, flat, "
+       "flat-naive, "
+       "flat-tree",
+       "Algorithms that may be used, as a comma separated list, `^` before it: all but these; two-hop for what none of "
+       "them can do. Where that leaves a choice, the tuner's table makes it. They are described in "
+       "docs/algorithms.md."},
+      {"TWOHOP_MODEL_FILE", &Options::model_file, kText, 0, 4095, "",
+       "Network model (JSON, from `calibrate`) that rank 0 works the tuner's table out of; empty: a built-in one."},
+      {"TWOHOP_TUNER_FILE", &Options::tuner_file, kText, 0, 4095, "",
+       "Tuner's table (JSON, from `allreduce_perf --tune`) that rank 0 reads in place of working one out."},
       {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 0, 16, "",
-       "Channels: independent pipelines that share each call's data; 0: 2, or as many as a rank has rails."},
+       "Channels: independent pipelines that share each call's data; 0: 16 over RDMA, whose doorbells they share, else "
+       "2."},
       {"TWOHOP_BUFFSIZE", &Options::buff_bytes, kBytes, 4 * kKi, kGi, "",
        "Window bytes per channel, through which data is staged."},
       {"TWOHOP_CHUNK_BYTES", &Options::chunk_bytes, kBytes, 128, 64 * kMi, "",
@@ -128,6 +137,7 @@ std::string format_number(int64_t number, Unit unit) {
 std::string accepted(const Row& row) {
   switch (row.unit) {
     case Unit::kChoice:
+    case Unit::kChoices:
       return row.choices;
     case Unit::kText:
       return fmt::format("text of at most {} characters", row.max);
@@ -167,10 +177,29 @@ std::string match_choice(std::string_view choices, std::string_view value) {
   return "";
 }
 
+/// The list spelled as in the table, or empty: the first choice alone, or others, perhaps all but those.
+std::string match_choices(std::string_view choices, std::string_view value) {
+  const std::string_view first = choices.substr(0, choices.find(", "));
+  if (same_ignoring_case(first, value)) return std::string(first);
+  choices.remove_prefix(first.size() + 2);
+  std::string matched = value.starts_with('^') ? "^" : "";
+  for (std::string_view rest = value.substr(matched.size());;) {
+    const size_t comma = rest.find(',');
+    const std::string one = match_choice(choices, rest.substr(0, comma));
+    if (one.empty()) return "";
+    matched += one;
+    if (comma == std::string_view::npos) return matched;
+    matched += ',';
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 Result<> assign(const Row& row, std::string_view value, Options& out) {
   if (auto text = std::get_if<std::string Options::*>(&row.member)) {
-    std::string matched = row.unit == Unit::kChoice ? match_choice(row.choices, value) : std::string(value);
-    bool fits = row.unit == Unit::kChoice ? !matched.empty() : static_cast<int64_t>(value.size()) <= row.max;
+    std::string matched = row.unit == Unit::kChoice    ? match_choice(row.choices, value)
+                          : row.unit == Unit::kChoices ? match_choices(row.choices, value)
+                                                       : std::string(value);
+    bool fits = row.unit == Unit::kText ? static_cast<int64_t>(value.size()) <= row.max : !matched.empty();
     if (!fits) return refuse(row, value);
     out.*(*text) = std::move(matched);
     return {};

@@ -15,7 +15,9 @@ namespace twohop {
 
 struct Options {
   std::string algo = "auto";                  // TWOHOP_ALGO
-  int64_t nchannels = 0;                      // TWOHOP_NCHANNELS: 0: 2, or one per rail of a rank
+  std::string model_file;                     // TWOHOP_MODEL_FILE: empty: built in
+  std::string tuner_file;                     // TWOHOP_TUNER_FILE: empty: from the model
+  int64_t nchannels = 0;                      // TWOHOP_NCHANNELS
   int64_t buff_bytes = 4 << 20;               // TWOHOP_BUFFSIZE: window bytes per channel
   int64_t chunk_bytes = 128 << 10;            // TWOHOP_CHUNK_BYTES: largest chunk
   int64_t ranks_per_node = 0;                 // TWOHOP_RANKS_PER_NODE: 0 as found

@@ -64,7 +64,8 @@ class Reader {
 
   int index_of(pugi::xml_node node) {
     const std::string_view text = node.attribute("os_index").value();
-    if (text.empty()) return kNone;
+    constexpr std::string_view kUnknownIndex = "4294967295";  // (unsigned)-1
+    if (text.empty() || text == kUnknownIndex) return kNone;
     const auto index = parse_int(text, kNone, 1'000'000);
     if (!index) fail(node, "os_index=\"{}\": a number", shown(text));
     return static_cast<int>(index.value_or(kNone));

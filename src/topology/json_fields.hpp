@@ -1,6 +1,8 @@
 // Which members does each part of a machine have in JSON? One list for the writer and the reader: visit(name, member).
 #pragma once
 
+#include <type_traits>
+
 #include "topology/machine.hpp"
 
 namespace twohop::topology {

@@ -63,7 +63,10 @@ Result<std::string> read_file(const std::string& path) {
 
 }  // namespace
 
-Result<Machine> parse_machine(std::string_view text, const std::string& source) {
+Result<Machine> parse_machine(std::string_view bytes, const std::string& source) {
+  // Names are compared, written and printed; what is no UTF-8 would be a different text each time.
+  const std::string clean = as_utf8(bytes);
+  std::string_view text = clean;
   if (text.starts_with(kUtf8Mark)) text.remove_prefix(kUtf8Mark.size());
   const std::string_view content = trim(text);
   if (content.empty()) return make_error(twohopInvalidArgument, "{}: the file is empty; {}", source, kAccepted);

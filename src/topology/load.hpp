@@ -15,7 +15,7 @@ constexpr size_t kMaxFileBytes = 64U << 20;
 Result<Machine> load_machine(const std::string& path);
 
 /// The same for a text in memory; `source` is its name, for messages and Machine::source.
-Result<Machine> parse_machine(std::string_view text, const std::string& source);
+Result<Machine> parse_machine(std::string_view bytes, const std::string& source);
 
 /// Writes NCCL XML where `path` ends in .xml, else JSON (TWOHOP_TOPO_DUMP_FILE). A machine that NCCL XML cannot hold is
 /// an error that says so.

@@ -11,7 +11,42 @@ namespace {
 constexpr std::string_view kSpace = " \t\r\n\f\v";
 constexpr size_t kShownBytes = 60;
 
+/// Bytes of the well-formed UTF-8 character that the text begins with; 0 where it begins with something else.
+size_t utf8_bytes(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto continues = [&](size_t first, size_t last) {
+    for (size_t i = first; i <= last; ++i)
+      if (byte(i) >> 6 != 0b10) return false;
+    return true;
+  };
+  if (byte(0) < 0x80) return 1;
+  if (byte(0) >= 0xc2 && byte(0) <= 0xdf) return continues(1, 1) ? 2 : 0;
+  if (byte(0) >> 4 == 0xe) {
+    const bool overlong = byte(0) == 0xe0 && byte(1) < 0xa0, surrogate = byte(0) == 0xed && byte(1) > 0x9f;
+    return !overlong && !surrogate && continues(1, 2) ? 3 : 0;
+  }
+  if (byte(0) >= 0xf0 && byte(0) <= 0xf4) {
+    const bool overlong = byte(0) == 0xf0 && byte(1) < 0x90, too_high = byte(0) == 0xf4 && byte(1) > 0x8f;
+    return !overlong && !too_high && continues(1, 3) ? 4 : 0;
+  }
+  return 0;
+}
+
 }  // namespace
+
+std::string as_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const size_t bytes = utf8_bytes(text);
+    if (bytes == 0)
+      out += '?';
+    else
+      out += text.substr(0, bytes);
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
+  }
+  return out;
+}
 
 std::string_view trim(std::string_view text) {
   const size_t first = text.find_first_not_of(kSpace);

@@ -24,6 +24,9 @@ std::optional<double> leading_number(std::string_view text);
 /// A piece of foreign text for a message: short, and without bytes that a terminal would act on.
 std::string shown(std::string_view text);
 
+/// The text with each byte that is no part of well-formed UTF-8 replaced by '?'.
+std::string as_utf8(std::string_view text);
+
 bool all_digits(std::string_view text);  // and at least one
 
 }  // namespace twohop::topology

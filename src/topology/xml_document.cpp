@@ -11,6 +11,7 @@ namespace twohop::topology {
 Result<std::unique_ptr<XmlDocument>> XmlDocument::parse(std::string_view text, std::string source) {
   std::unique_ptr<XmlDocument> document(new XmlDocument(text, std::move(source)));
   if (auto ok = document->check_text(); !ok) return ok.error();
+  if (auto ok = document->check_references(); !ok) return ok.error();
   const pugi::xml_parse_result parsed = document->tree_.load_buffer(
       document->text_.data(), document->text_.size(), pugi::parse_default | pugi::parse_doctype, pugi::encoding_utf8);
   if (!parsed)
@@ -31,6 +32,21 @@ Result<void> XmlDocument::check_text() const {
   const auto elements = static_cast<size_t>(std::count(text_.begin(), text_.end(), '<'));
   if (elements > 2 * kMaxXmlElements)
     return make_error(twohopInvalidArgument, "{}: {} tags; up to {} are read", source_, elements, 2 * kMaxXmlElements);
+  return {};
+}
+
+/// "&#55296;" and its like would put bytes into names that are no characters.
+Result<void> XmlDocument::check_references() const {
+  for (size_t at = text_.find("&#"); at != std::string::npos; at = text_.find("&#", at + 2)) {
+    const std::string_view digits = std::string_view(text_).substr(at + 2, 12);
+    const std::string_view number = digits.substr(0, digits.find(';'));
+    const bool is_hex = number.starts_with('x');
+    const auto value = is_hex ? parse_hex(number.substr(1)).value_or(0)
+                              : static_cast<uint64_t>(parse_int(number, 0, 0x10ffff).value_or(0));
+    if (value == 0 || (value >= 0xd800 && value <= 0xdfff) || value > 0x10ffff)
+      return make_error(twohopInvalidArgument, "{}:{}: \"&#{}\" is no character of XML", source_,
+                        line_at(static_cast<ptrdiff_t>(at)), shown(number));
+  }
   return {};
 }
 

@@ -33,6 +33,7 @@ class XmlDocument {
  private:
   XmlDocument(std::string_view text, std::string source) : text_(text), source_(std::move(source)) {}
   Result<void> check_text() const;
+  Result<void> check_references() const;
   Result<void> check_doctype() const;
   Result<void> check_depth() const;
   size_t line_at(ptrdiff_t offset) const;

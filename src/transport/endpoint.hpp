@@ -94,6 +94,8 @@ class Endpoint {
 
   /// "tcp", "verbs" or "softnic".
   virtual const char* name() const = 0;
+  /// How many channels suit this network: more of them share one batch where that is what costs.
+  virtual int default_channels() const { return 2; }
   /// Memory that puts will be sent from and inboxes lie in: an RDMA device wants to know it. Before connect(). The
   /// memory is the caller's and outlives the endpoint.
   virtual Result<> register_memory(std::span<std::byte>) { return {}; }
@@ -115,6 +117,8 @@ class Endpoint {
   virtual void release(size_t in_link) = 0;
   /// Starts sending what was appended since the last flush; cheap when there is nothing.
   virtual Result<> flush() = 0;
+  /// At most so many work requests a doorbell from now on, where the network has such; never above its own setting.
+  virtual void limit_batch(uint32_t) {}
   /// Moves bytes both ways without blocking and updates the links' counts; true if any count changed.
   /// The error names the peer and the cause; the endpoint is then dead.
   virtual Result<bool> poll() = 0;

@@ -8,11 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/model/tuner.hpp"
 #include "iteration_stats.hpp"
 #include "json_report.hpp"
 #include "pattern.hpp"
 #include "perf_options.hpp"
 #include "result_table.hpp"
+#include "tune_table.hpp"
 
 namespace twohop::perf {
 namespace {
@@ -65,6 +68,8 @@ TEST(PerfOptions, ExpandsAllAndRefusesUnknownNames) {
   EXPECT_EQ(std::get<PerfOptions>(parse({"-o", "all"})).ops.size(), 6u);
   EXPECT_THAT(std::get<PerfOptions>(parse({"--scheme", "two-hop,flat"})).schemes, ElementsAre("two-hop", "flat"));
   EXPECT_THAT(std::get<PerfOptions>(parse({"--scheme", "flat,two-hop,flat"})).schemes, ElementsAre("flat", "two-hop"));
+  for (const Algorithm& a : algorithms())
+    EXPECT_THAT(std::get<PerfOptions>(parse({"--scheme", std::string(a.name).c_str()})).schemes, ElementsAre(a.name));
   EXPECT_THAT(refusal({"-d", "float16"}), HasSubstr("half"));
   EXPECT_THAT(refusal({"--scheme", "ring"}), HasSubstr("flat-naive"));
   EXPECT_THAT(refusal({"-b", "2M", "-e", "1M"}), HasSubstr("above"));
@@ -361,6 +366,37 @@ TEST(ResultTable, ComparesRowsOfTheSameSizeByTheirPlace) {
   EXPECT_THAT(text, testing::ContainsRegex("two-hop +50.00 +0.50 ")) << text;
   EXPECT_THAT(text, testing::ContainsRegex("two-hop +750.00 +0.75 ")) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3 + 4 + 1) << text;
+}
+
+Row timed(const char* scheme, size_t bytes, double time_us) {
+  Row row;
+  row.scheme = scheme;
+  row.bytes = bytes;
+  row.out_of_place.time_us = row.in_place.time_us = time_us;
+  return row;
+}
+
+TEST(TuneTable, HasTheFastestSchemeOfEachSize) {
+  const std::vector<Row> rows{timed("flat", 100, 1),     timed("two-hop", 100, 2), timed("auto", 100, 0.1),
+                              timed("flat", 400, 2),     timed("two-hop", 400, 3), timed("flat", 6400, 9),
+                              timed("two-hop", 6400, 5), timed("flat", 25600, 50), timed("two-hop", 25600, 20)};
+  const auto table = parse_tuner_table(tune_table(rows));
+  ASSERT_TRUE(table) << table.error().message;
+  ASSERT_EQ(table->rows.size(), 2u);
+  EXPECT_EQ(table->rows[0].choice.algorithm->name, "flat");
+  EXPECT_EQ(table->rows[0].max_bytes, 1600u);
+  EXPECT_EQ(table->rows[1].choice.algorithm->name, "two-hop");
+}
+
+TEST(TuneTable, IsEmptyWhereNothingWasMeasuredForIt) {
+  EXPECT_EQ(tune_table({}), "");
+  EXPECT_EQ(tune_table({timed("auto", 100, 1)}), "");
+}
+
+TEST(PerfOptions, TunesOverAllSchemesUnlessSomeAreNamed) {
+  EXPECT_GT(std::get<PerfOptions>(parse({"--tune", "t.json"})).schemes.size(), 3u);
+  EXPECT_THAT(std::get<PerfOptions>(parse({"--tune", "t.json", "--scheme", "flat,two-hop"})).schemes,
+              ElementsAre("flat", "two-hop"));
 }
 
 TEST(JsonReport, HasOneResultPerPlacement) {

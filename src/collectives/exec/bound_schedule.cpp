@@ -107,12 +107,12 @@ size_t LinkTable::find_in(const LinkId& id) const {
   return find(in, id);
 }
 
-LinkTable links_of(const Cluster& cluster, int rank, int channels) {
+LinkTable links_of(std::span<const Algorithm* const> algorithms, const Cluster& cluster, int rank, int channels) {
   std::vector<LinkEnd> out, in;
-  for (const Algorithm& a : algorithms())
+  for (const Algorithm* a : algorithms)
     for (Collective c : kCollectives) {
-      if (!a.supports(cluster, c)) continue;
-      const Program p = a.program({&cluster, c, 0, {}}, rank);
+      if (!a->supports(cluster, c)) continue;
+      const Program p = a->program({&cluster, c, 0, {}}, rank);
       add_missing(out, p.out);
       add_missing(in, p.in);
     }

@@ -10,7 +10,6 @@ namespace {
 
 /// How long a healthy communicator waits, when it is destroyed, for peers to take what it has sent.
 constexpr std::chrono::seconds kDrainTime{5};
-constexpr uint64_t kOneShotBytes = 64 << 10;
 /// How long a connection that broke may wait for its reason.
 constexpr std::chrono::milliseconds kGraceTime{500};
 
@@ -27,21 +26,12 @@ Communicator::~Communicator() {
   node_->wake_sleepers();
 }
 
-/// auto: the one-shot scheme while what each rank then reads, n times the buffer, is little.
-const Algorithm& Communicator::algorithm_for(const Call& call) const {
-  const bool small = call.count * type_size(call.type) * static_cast<uint64_t>(nranks()) <= kOneShotBytes;
-  const Algorithm* wanted = find_algorithm(config_.algo != "auto" ? std::string_view(config_.algo)
-                                           : small                ? "one-shot"
-                                                                  : "two-hop");
-  return wanted->supports(cluster_, call.collective) ? *wanted : *find_algorithm("two-hop");
-}
-
 Result<> Communicator::start(const Call& call) {
   TWOHOP_CHECK(!running_, "rank {}: a call is already running", rank());
   if (auto e = failure()) return *e;
   ++number_;
   if (is_timed()) started_ = std::chrono::steady_clock::now();
-  execution_->start(call, algorithm_for(call), number_);
+  execution_->start(call, tuning_.choose(cluster_, call.collective, call.count * type_size(call.type)), number_);
   running_ = true;
   entered_.store(number_, std::memory_order_relaxed);
   return {};

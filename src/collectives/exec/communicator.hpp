@@ -19,8 +19,10 @@
 #include "collectives/exec/execution.hpp"
 #include "collectives/exec/node_group.hpp"
 #include "collectives/exec/numa_binding.hpp"
+#include "collectives/exec/tuning.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/layout.hpp"
+#include "collectives/plan/selection.hpp"
 #include "device/reduce.hpp"
 #include "transport/endpoint.hpp"
 
@@ -30,7 +32,7 @@ namespace twohop {
 struct CommConfig {
   std::string algo = "auto";
   std::string name;
-  int nchannels = 2;  // 0: 2, or as many as a rank has rails
+  int nchannels = 0;  // 0: the network's default
   int ranks_per_node = 0;
   double timeout_s = 600;
 };
@@ -52,6 +54,7 @@ class Communicator {
   int rank() const { return control_->rank(); }
   int nranks() const { return control_->nranks(); }
   const Cluster& cluster() const { return cluster_; }
+  const Tuning& tuning() const { return tuning_; }
   const std::string& name() const { return config_.name; }
   /// Where threads of ours that progress it belong.
   const NumaBinding& binding() const { return binding_; }
@@ -93,20 +96,22 @@ class Communicator {
 
  private:
   friend class CommunicatorInit;
-  Communicator(const CommConfig& config, const Options& options) : config_(config), options_(options) {}
+  Communicator(const CommConfig& config, const Selection& selection, const Options& options)
+      : config_(config), selection_(selection), options_(options) {}
   bool record_failure(const Error& error);  // true when it is the first
   bool is_timed() const;
   void count_call();
-  const Algorithm& algorithm_for(const Call& call) const;
   Standing standing() const;
 
   CommConfig config_;
+  Selection selection_;
   Options options_;
   NumaBinding binding_;
   Cluster cluster_;
   std::unique_ptr<NodeGroup> node_;
   std::unique_ptr<Endpoint> endpoint_;  // null when there is one node only
   LayoutLimits limits_;
+  Tuning tuning_;
   Isa isa_ = Isa::kScalar;
   int spin_polls_ = 1;
 

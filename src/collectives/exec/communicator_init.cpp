@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "base/log.hpp"
@@ -19,8 +20,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMinChannels = 2, kMaxChannels = 16;
-
 std::span<const std::byte> as_bytes(const std::string& s) {
   return std::as_bytes(std::span(s));
 }
@@ -30,8 +29,9 @@ std::string as_text(const Bytes& b) {
 
 }  // namespace
 
-CommunicatorInit::CommunicatorInit(const CommConfig& config, const Options& options, Deadline deadline)
-    : config_(config), options_(options), deadline_(deadline), comm_(new Communicator(config, options)) {}
+CommunicatorInit::CommunicatorInit(const CommConfig& config, const Selection& selection, const Options& options,
+                                   Deadline deadline)
+    : config_(config), options_(options), deadline_(deadline), comm_(new Communicator(config, selection, options)) {}
 
 Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId& id, int nranks, int rank) {
   auto control = Control::join(id, rank, nranks, deadline_);
@@ -121,22 +121,21 @@ Result<Json> CommunicatorInit::own_introduction() {
               {"machine", host_identity("")},
               {"exchange", exchange_->name()},
               {"address", address_bytes},
-              {"rails", comm_->endpoint_->name() == std::string_view("verbs") ? topology_->own_rails() : 0},
               {"settings", settings()}};
 }
 
 Result<> CommunicatorInit::introduce() {
   auto all = share(own_introduction());
   if (!all) return all.error();
-  int rails_of_a_rank = 0;
+  std::set<std::string> machines;
   try {
     for (int r = 0; r < nranks_; ++r) {
       const Json& theirs = all->at(r);
       if (auto same = compare_settings(r, all->at(0)["settings"], theirs["settings"]); !same) return same;
       hosts_.push_back(theirs["host"].get<std::string>());
       ranks_here_ += theirs["machine"] == all->at(rank_)["machine"];
+      machines.insert(theirs["machine"].get<std::string>());
       exchanges_.push_back(theirs["exchange"].get<std::string>());
-      rails_of_a_rank = std::max(rails_of_a_rank, theirs["rails"].get<int>());
       const auto bytes = theirs["address"].get<std::vector<uint8_t>>();
       const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
       addresses_.emplace_back(data, data + bytes.size());
@@ -144,8 +143,7 @@ Result<> CommunicatorInit::introduce() {
   } catch (const Json::exception& e) {
     return make_error(twohopInternalError, "an init message lacks a field: {}", e.what());
   }
-  // Two pipelines at least; a rail without a channel of its own would share one.
-  if (config_.nchannels == 0) config_.nchannels = std::clamp(rails_of_a_rank, kMinChannels, kMaxChannels);
+  machines_ = static_cast<int64_t>(machines.size());
   return {};
 }
 
@@ -178,11 +176,22 @@ std::vector<int> CommunicatorInit::wanted_nodes() const {
   return key;
 }
 
+/// 0 is as many as the network likes: the same on all ranks, since they have the same network and cluster.
+void CommunicatorInit::choose_channels(int wanted) {
+  constexpr int kOnOneNode = 2;
+  config_.nchannels = wanted;
+  if (wanted == 0)
+    config_.nchannels = comm_->cluster_.nnodes() == 1 ? kOnOneNode : comm_->endpoint_->default_channels();
+}
+
 /// Groups by host; where handing memory over does not work, splits the group and tries again.
 Result<> CommunicatorInit::group_into_nodes() {
+  const int channels = config_.nchannels;
   std::vector<int> key = wanted_nodes();
   for (;;) {
     comm_->cluster_ = make_cluster(key);
+    choose_channels(channels);
+    if (auto tuned = tune(); !tuned) return tuned;
     auto mine = try_grouping();
     auto all = share(mine);
     if (!all) return all.error();
@@ -191,6 +200,41 @@ Result<> CommunicatorInit::group_into_nodes() {
     if (complete) return {};
     key = split(*all);
   }
+}
+
+/// Takes the table of choices that rank 0 has made for this grouping. It says which links are needed.
+Result<> CommunicatorInit::tune() {
+  const auto half = static_cast<uint64_t>(options_.buff_bytes) / 2;
+  LayoutLimits limits;  // as connect() will find them, but for what pages and very small buffers make of them
+  limits.window_bytes = half;
+  limits.inbox_bytes = half / 4;
+  limits.chunk_bytes = static_cast<uint64_t>(options_.chunk_bytes);
+  limits.max_channels = config_.nchannels;
+  auto all = share(own_tuning(limits));
+  if (!all) return all.error();
+  const Json& text = (*all)[0];
+  auto tuning = Tuning::create(comm_->selection_, text.is_string() ? text.get<std::string>() : "", comm_->cluster_,
+                               limits, static_cast<uint32_t>(options_.doorbell_batch));
+  if (!tuning) return tuning.error();
+  comm_->tuning_ = std::move(*tuning);
+  return {};
+}
+
+/// Rank 0's, as text; nothing on the others.
+Result<Json> CommunicatorInit::own_tuning(const LayoutLimits& limits) const {
+  if (rank_ != 0) return Json("");
+  TuningPlace place;
+  place.cluster = &comm_->cluster_;
+  place.limits = limits;
+  place.machines = machines_;
+  place.cores = std::thread::hardware_concurrency();
+  if (comm_->cluster_.nnodes() > 1) {
+    place.net = comm_->endpoint_->name();
+    place.rails = static_cast<int64_t>(comm_->endpoint_->counters().rails);
+  }
+  auto text = make_tuning(comm_->selection_, options_, place);
+  if (!text) return text.error();
+  return Json(*text);
 }
 
 Result<Json> CommunicatorInit::try_grouping() {
@@ -202,8 +246,9 @@ Result<Json> CommunicatorInit::try_grouping() {
   NodeMembers members;
   members.me = rank_;
   tables_.clear();
+  const auto algorithms = comm_->tuning_.reachable(cluster);
   for (int r : peers) {
-    tables_.push_back(links_of(cluster, r, config_.nchannels));
+    tables_.push_back(links_of(algorithms, cluster, r, config_.nchannels));
     members.ranks.push_back(r);
     members.exchanges.push_back(exchanges_[r]);
     members.in_links.push_back(tables_.back().in.size());
@@ -250,8 +295,8 @@ WindowMap CommunicatorInit::window_map() const {
   map.lanes = static_cast<size_t>(max_lanes(cluster));
   const Depths depths;
   uint64_t slots = 1, put_slots = 1;
-  for (const Algorithm& a : algorithms()) {
-    const Frame f = a.frame({&cluster, Collective::kAllReduce, 0, depths});
+  for (const Algorithm* a : comm_->tuning_.reachable(cluster)) {
+    const Frame f = a->frame({&cluster, Collective::kAllReduce, 0, depths});
     slots = std::max<uint64_t>(slots, uint64_t(f.areas) * f.slots);
     put_slots = std::max<uint64_t>(put_slots, uint64_t(f.put_slots) * f.chunks_per_put);
   }
@@ -331,12 +376,11 @@ void CommunicatorInit::start_watching() {
 
 Result<std::unique_ptr<Communicator>> Communicator::init(const twohopUniqueId& id, int nranks, int rank,
                                                          const CommConfig& config, const Options& options) {
-  if (config.algo != "auto" && !find_algorithm(config.algo))
-    return make_error(twohopInvalidArgument, "algorithm \"{}\" is not known: auto, two-hop, one-shot, flat, flat-naive",
-                      config.algo);
+  const auto selection = Selection::parse(config.algo);
+  if (!selection) return selection.error();
   const auto start = std::chrono::steady_clock::now();
-  auto comm =
-      CommunicatorInit(config, options, start + std::chrono::seconds(options.init_timeout_s)).run(id, nranks, rank);
+  const Deadline deadline = start + std::chrono::seconds(options.init_timeout_s);
+  auto comm = CommunicatorInit(config, *selection, options, deadline).run(id, nranks, rank);
   if (!comm) return comm;
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
   (*comm)->counters_.init_ns = static_cast<uint64_t>(took.count());

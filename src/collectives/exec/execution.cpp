@@ -2,6 +2,7 @@
 // between ranks is compared in execution_verify.cpp.
 #include "collectives/exec/execution.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.hpp"
@@ -47,14 +48,18 @@ const BoundSchedule& Execution::schedule_for(const Algorithm& algorithm, const C
   return it->second;
 }
 
-void Execution::start(const Call& call, const Algorithm& algorithm, uint64_t number) {
+void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   call_ = call;
   number_ = number;
   half_ = number & 1;
   signature_ = signature(call);
-  schedule_ = &schedule_for(algorithm, call);
+  schedule_ = &schedule_for(*choice.algorithm, call);
   element_bytes_ = type_size(call.type);
-  layout_ = Layout(schedule_->frame, *c_.cluster, call.count * element_bytes_, c_.limits);
+  LayoutLimits limits = c_.limits;
+  limits.chunk_bytes = std::min(limits.chunk_bytes, choice.chunk_bytes);
+  limits.max_channels = std::min(limits.max_channels, choice.channels);
+  layout_ = Layout(schedule_->frame, *c_.cluster, call.count * element_bytes_, limits);
+  if (c_.endpoint) c_.endpoint->limit_batch(choice.batch);
   reduce_ = reduce_kernel(c_.isa, call.type, math_op(call.op));
   scaled_ = call.op == Operation::kPreMulSum || (call.op == Operation::kAvg && is_floating(call.type));
   divisor_ = call.op == Operation::kAvg && !is_floating(call.type) ? static_cast<uint64_t>(c_.cluster->nranks()) : 1;

@@ -12,6 +12,7 @@
 #include "collectives/exec/call.hpp"
 #include "collectives/exec/trace.hpp"
 #include "collectives/plan/layout.hpp"
+#include "collectives/plan/model/choice.hpp"
 
 namespace twohop {
 
@@ -33,7 +34,8 @@ class Execution {
   explicit Execution(ExecutionContext context);
 
   /// Begins call number `number` (they count from 1 and never skip).
-  void start(const Call& call, const Algorithm& algorithm, uint64_t number);
+  /// `choice`: the same on all ranks; chunk and channels count as far as the context's limits allow.
+  void start(const Call& call, const Choice& choice, uint64_t number);
 
   enum class Progress : uint8_t { kNothing, kSome, kDone };
   /// The error is a mismatch between ranks or a lost peer.

@@ -139,12 +139,6 @@ RailPlan JobTopology::rail_plan() const {
   return plan;
 }
 
-int JobTopology::own_rails() const {
-  if (!options_.ib_hca.empty() || !local_->choice.verbs) return 0;
-  const auto own = static_cast<int64_t>(place_.own);
-  return static_cast<int>(options_.nrails > 0 ? std::min(own, options_.nrails) : own);
-}
-
 NumaBinding JobTopology::binding() const {
   return options_.numa_bind == 0 ? NumaBinding{} : numa_binding(local_->machine, place_.numa);
 }

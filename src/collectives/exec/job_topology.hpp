@@ -41,8 +41,6 @@ class JobTopology {
   RailPlan rail_plan() const;
   /// Of the rank's GPU or rail; none where TWOHOP_NUMA_BIND=0.
   NumaBinding binding() const;
-  /// How many rails are this rank's own; 0 where TWOHOP_IB_HCA names others.
-  int own_rails() const;
   /// Says once per machine what was found, once per job how the machines differ, and writes TWOHOP_TOPO_DUMP_FILE.
   Result<> report() const;
 

@@ -17,11 +17,14 @@ extern const Algorithm kAlgorithm;
 namespace flat_ring {
 extern const Algorithm kFlat, kFlatNaive;
 }
+namespace flat_tree {
+extern const Algorithm kAlgorithm;
+}
 
 std::span<const Algorithm> algorithms() {
-  static const std::array table{two_hop::kTwoHop,     two_hop::kTwoHopTree,   two_hop::kTwoHopLog,
-                                two_hop::kNodeRing,   two_hop::kNodeRingTree, two_hop::kNodeRingLog,
-                                one_shot::kAlgorithm, flat_ring::kFlat,       flat_ring::kFlatNaive};
+  static const std::array table{two_hop::kTwoHop,       two_hop::kTwoHopTree,  two_hop::kTwoHopLog,  two_hop::kNodeRing,
+                                two_hop::kNodeRingTree, two_hop::kNodeRingLog, one_shot::kAlgorithm, flat_ring::kFlat,
+                                flat_ring::kFlatNaive,  flat_tree::kAlgorithm};
   return table;
 }
 

@@ -39,8 +39,7 @@ class Meaning {
   }
   int block_node(int chunk) const { return chunk / frame_.chunks_per_block; }
   int block_owner(int shard, int chunk) const {
-    const auto& ranks = cluster_->nodes[block_node(chunk)];
-    return ranks[shard % static_cast<int>(ranks.size())];
+    return cluster_->nodes[block_node(chunk)][cluster_->local_owner(block_node(chunk), shard)];
   }
 
   const Cluster* cluster_;

@@ -44,8 +44,8 @@ class WellFormed {
       for (const LinkEnd& e : *ends) {
         if (e.peer < 0 || e.peer >= setup_.cluster.nranks() || on_my_node(e.peer))
           return fault(fmt::format("has a link to rank {}", e.peer));
-        const Program& peer = programs_[e.peer];
-        if (!has(ends == &program_.out ? peer.in : peer.out, {e.tag, rank_}))
+        const Program& peer = programs_[setup_.stands_for(e.peer)];
+        if (!has(ends == &program_.out ? peer.in : peer.out, {e.tag, setup_.seen_from(e.peer, rank_)}))
           return fault(fmt::format("has link {} with rank {}, which has not", e.tag, e.peer));
       }
     return std::nullopt;

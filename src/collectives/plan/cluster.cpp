@@ -19,6 +19,14 @@ int Cluster::min_local_size() const {
   return nodes.empty() ? 0 : static_cast<int>(least);
 }
 
+int Cluster::local_owner(int node, int shard) const {
+  const int group = local_size(node), rail = shard % rails;
+  if (shard < group) return shard;
+  if (rail >= group) return shard % group;  // the node has no rank near that rail
+  const int near = (group - rail + rails - 1) / rails;
+  return rail + rails * (shard / rails % near);
+}
+
 Cluster make_cluster(std::span<const int> node_key) {
   Cluster c;
   std::map<int, int> node_of_key;

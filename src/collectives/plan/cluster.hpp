@@ -18,6 +18,9 @@ struct Cluster {
   int local_size(int node) const { return static_cast<int>(nodes[node].size()); }
   int max_local_size() const;
   int min_local_size() const;
+  /// The local rank that stands for shard `shard` (0 .. max_local_size() - 1) on a node: the shard's own where there is
+  /// one, else one near the same rail, else any.
+  int local_owner(int node, int shard) const;
   int rail_of(int rank) const { return local_of[rank] % rails; }
   const std::vector<int>& peers_of(int rank) const { return nodes[node_of[rank]]; }
 };

@@ -30,11 +30,12 @@ class DoubleTree {
     if (d > 0) found.push_back(position_of(tree, x + d));
     return found;
   }
-  /// The lowest position of the subtree.
-  int lowest(int tree, int position) const {
+  /// The lowest value of `of` (position) over the subtree.
+  template <class Of>
+  int lowest(int tree, int position, Of of) const {
     const int x = number(tree, position), bit = x & -x;
-    int low = position;
-    for (int y = x - bit + 1; y <= std::min(n_, x + bit - 1); ++y) low = std::min(low, position_of(tree, y));
+    int low = of(position);
+    for (int y = x - bit + 1; y <= std::min(n_, x + bit - 1); ++y) low = std::min(low, of(position_of(tree, y)));
     return low;
   }
 

@@ -35,10 +35,6 @@ constexpr int tag(int shard, LinkKind kind) {
   return 8 * shard + static_cast<int>(kind);
 }
 
-/// The local rank that owns a shard on a node of `group` ranks: the shard's own where there is one, else one near the
-/// same rail, else any.
-int shard_owner(int shard, int group, int rails);
-
 /// Where one rank stands.
 class Place {
  public:
@@ -49,10 +45,7 @@ class Place {
   int me, node, local, group, nodes, shards, k;
   std::vector<int> owned;  // shards that this rank owns, ascending
 
-  int owner(int of_node, int shard) const {
-    const auto& ranks = cluster.nodes[of_node];
-    return ranks[shard_owner(shard, static_cast<int>(ranks.size()), cluster.rails)];
-  }
+  int owner(int of_node, int shard) const { return cluster.nodes[of_node][cluster.local_owner(of_node, shard)]; }
   int local_owner(int shard) const { return local_owner_[shard]; }
   int owner(int shard) const { return peers()[local_owner_[shard]]; }
   const std::vector<int>& peers() const { return cluster.nodes[node]; }

@@ -3,14 +3,6 @@
 
 namespace twohop::two_hop {
 
-int shard_owner(int shard, int group, int rails) {
-  if (shard < group) return shard;
-  const int rail = shard % rails;
-  if (rail >= group) return shard % group;  // the node has no rank near that rail
-  const int ranks = (group - rail + rails - 1) / rails;
-  return rail + rails * (shard / rails % ranks);
-}
-
 Place::Place(const Request& r, int rank)
     : request(r),
       cluster(*r.cluster),
@@ -23,7 +15,7 @@ Place::Place(const Request& r, int rank)
       k(r.depths.chunks_per_put),
       owned_by_(group) {
   for (int s = 0; s < shards; ++s) {
-    local_owner_.push_back(shard_owner(s, group, cluster.rails));
+    local_owner_.push_back(cluster.local_owner(node, s));
     ordinal_.push_back(owned_by_[local_owner_.back()]++);
     if (local_owner_.back() == local) owned.push_back(s);
   }

@@ -32,7 +32,7 @@ class Tree final : public Exchange {
     for (int b = 0; b < kTrees; ++b) {
       parent_[b] = trees.parent(b, p_.node);
       children_[b] = trees.children(b, p_.node);
-      for (int child : children_[b]) lowest_[b].push_back(trees.lowest(b, child));
+      for (int child : children_[b]) lowest_[b].push_back(trees.lowest(b, child, [](int node) { return node; }));
     }
   }
 

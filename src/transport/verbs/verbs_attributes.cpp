@@ -83,6 +83,12 @@ double give_up_seconds(uint8_t timeout, uint8_t retry_count) {
   return 4.096e-6 * std::ldexp(1.0, timeout) * (retry_count + 1);
 }
 
+double patience_seconds(const RcTuning& tuning, bool port_down) {
+  // A try may take four times its nominal timeout (InfiniBand specification 9.7.6.1.3).
+  constexpr double kSlack = 4, kFloorSeconds = 1;
+  return kFloorSeconds + give_up_seconds(tuning.timeout, tuning.retry_count) * (port_down ? 1 : kSlack);
+}
+
 int mtu_bytes(ibv_mtu mtu) {
   return 128 << static_cast<int>(mtu);
 }

@@ -50,6 +50,8 @@ Transition to_error();
 uint8_t staggered_timeout(uint8_t timeout, int stagger, size_t i);
 /// Seconds until a peer that answers nothing is given up: every try but the first is a retry.
 double give_up_seconds(uint8_t timeout, uint8_t retry_count);
+/// Seconds after which a device that still says nothing has forgotten to give up.
+double patience_seconds(const RcTuning& tuning, bool port_down);
 
 int mtu_bytes(ibv_mtu mtu);
 /// IBV_MTU_x for 256, 512 ... 4096.

@@ -38,10 +38,14 @@ struct Qp {
   std::vector<ibv_recv_wr> receives;  // a list to post again and again
   bool inline_tags = false;
   uint32_t credits_left = 0;      // that may be appended; the rest of the send queue is for puts
+  uint32_t credit_threshold = 1;  // owed on all its links together, at which credits are due
   uint32_t consumed = 0;          // receives used since the last list
   std::vector<size_t> owed = {};  // in links whose credit goes over this queue pair
   bool dirty = false;             // has something to post, or owes credits
   bool dead = false;              // a completion failed
+  bool proven = false;            // a request was acknowledged: the addresses are right
+  uint64_t seen_finished = 0;     // requests, when last looked at
+  uint64_t still_since_ns = 0;    // since then no completion that was due; 0: none was due
 };
 
 /// A rail here joined to a rail of the peer. The same path has the same number at both ends.
@@ -104,6 +108,7 @@ class VerbsEndpoint final : public Endpoint {
                 Fd epoll, Fd ready);
 
   const char* name() const override { return config_.name.c_str(); }
+  int default_channels() const override { return 16; }  // docs/performance.md has puts per doorbell by channels
   Bytes address() const override { return address_; }
   Result<> register_memory(std::span<std::byte> memory) override;
   Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
@@ -114,6 +119,7 @@ class VerbsEndpoint final : public Endpoint {
   void put(size_t out_link, const CallTag& tag, std::span<const PutRun> runs) override;
   void release(size_t in_link) override;
   Result<> flush() override;
+  void limit_batch(uint32_t requests) override;
   Result<bool> poll() override;
   bool output_pending() const override;
   void wait_for(std::vector<pollfd>& fds) override;
@@ -142,6 +148,7 @@ class VerbsEndpoint final : public Endpoint {
     size_t receives = 0, puts = 0, credits = 0;  // requests that may be outstanding at once
   };
   QpLoad load_of(const Peer& p, size_t number) const;
+  uint32_t credit_threshold(const Peer& p, size_t number) const;
   std::vector<size_t> qps_of(const Peer& p, uint16_t channel) const;
   Result<> connect_qps(Peer& p, Deadline deadline);
   Result<> modify(Qp& qp, const Transition& t, const char* to) const;
@@ -158,7 +165,7 @@ class VerbsEndpoint final : public Endpoint {
   void append_tag(OutPlace& place, size_t qp_entry, size_t slot, const CallTag& tag);
   void fill_source(Request& r, const Qp& qp, const void* source, uint64_t bytes);
   void append_credits(Qp& qp, bool all);
-  bool half_free(size_t in_link) const;
+  bool credits_due(const Qp& qp) const;
   void mark_dirty(size_t qp);
   Result<> push(bool idle);
   Result<> post(Qp& qp);
@@ -181,6 +188,7 @@ class VerbsEndpoint final : public Endpoint {
   Result<bool> accept_control(Peer& p, const ControlMessage& m);
   bool settle_goodbye(Peer& p);
   void read_async_events(Rail& rail);
+  Result<> watch_queues();
   void drain_channel(Rail& rail);
   Result<> say_goodbye(Peer& p, Deadline deadline);
   Result<> progress_until(bool (VerbsEndpoint::*done)() const, Deadline deadline);
@@ -197,6 +205,10 @@ class VerbsEndpoint final : public Endpoint {
   Error left_early(const Peer& p) const;
   Error broken(const Qp& qp, ibv_wc_status status, uint32_t vendor) const;
   std::string describe(const Qp& qp) const;
+  const Path& path_of(const Qp& qp) const;
+  std::string advice_for_transition(const Qp& qp, int sys_errno) const;
+  std::string likely_cause(const Qp& qp, ibv_wc_status status) const;
+  size_t count_flushed(const Qp& qp) const;
 
   int rank_;
   VerbsConfig config_;
@@ -212,6 +224,7 @@ class VerbsEndpoint final : public Endpoint {
   std::deque<Peer> peers_;
   std::vector<OutPlace> out_place_;
   std::vector<InPlace> in_place_;
+  uint32_t batch_ = 0;    // the limit now; 0: the queues' own
   std::deque<Qp> qps_;  // after everything that they use: destroyed first
   std::vector<size_t> dirty_;
   std::vector<ibv_wc> early_;  // completions found while going to sleep

@@ -47,11 +47,16 @@ class SendQueue {
   bool empty() const { return posted_ == ready_; }
   bool idle() const { return done_ == ready_; }
   size_t waiting() const { return ready_ - posted_; }
+  /// Whether the device owes a completion: it tells nothing of requests after the last signalled one.
+  bool completion_due() const { return done_ < signalled_end_; }
+  /// Requests finished since the beginning.
+  uint64_t finished() const { return done_; }
   uint64_t unfinished_bytes() const { return unfinished_bytes_; }
   uint64_t first_unfinished_ns() const { return first_unfinished_ns_; }
 
   /// The next request, zeroed but for its wr_id; to be filled in before anything else is done here.
   Request& append();
+  void limit_batch(uint32_t requests) { rules_.batch = requests; }
   /// The request appended last.
   Request& last() { return ring_[(ready_ - 1) % ring_.size()]; }
   /// Posts what is ready, in batches. Holds an incomplete batch while the wire is busy. Returns errno, 0 for success.
@@ -86,6 +91,7 @@ class SendQueue {
   EndpointCounters* counters_;
   std::vector<Request> ring_;
   uint64_t done_ = 0, posted_ = 0, ready_ = 0;  // requests, counted since the beginning
+  uint64_t signalled_end_ = 0;                  // after the last signalled one posted
   uint64_t unfinished_bytes_ = 0;
   uint32_t since_signal_ = 0;
   uint64_t ready_since_ns_ = 0, first_unfinished_ns_ = 0;

@@ -49,9 +49,9 @@ TEST(Options, TakeSizesWithSuffixes) {
 
 TEST(Options, RefuseAValueByNameValueRangeAndDefault) {
   EXPECT_EQ(refusal("TWOHOP_NCHANNELS=99"), "TWOHOP_NCHANNELS=99: accepted are 0 to 16; unset it for the default (0)");
-  EXPECT_EQ(
-      refusal("TWOHOP_ALGO=ring"),
-      "TWOHOP_ALGO=ring: accepted are auto, two-hop, one-shot, flat, flat-naive; unset it for the default (auto)");
+  EXPECT_EQ(refusal("TWOHOP_ALGO=ring"),
+            "TWOHOP_ALGO=ring: accepted are auto, two-hop, two-hop-tree, two-hop-log, node-ring, node-ring-tree, "
+            "node-ring-log, one-shot, flat, flat-naive, flat-tree; unset it for the default (auto)");
   EXPECT_EQ(refusal("TWOHOP_CHUNK_BYTES=64"),
             "TWOHOP_CHUNK_BYTES=64: accepted are 128 to 64M bytes (suffixes K, M, G); unset it for the default (128K)");
 }
@@ -70,8 +70,14 @@ TEST(Options, TakeMinusOneOnlyWhereItMeansSomething) {
 }
 
 TEST(Options, RefusePartsOfAChoice) {
-  for (const char* value : {"fla", "flat,", "auto, two-hop", ",", "flat "})
+  for (const char* value : {"fla", "flat,", "auto, two-hop", ",", "flat ", "auto,flat", "^auto", "^", "^flat,",
+                            "^,flat", "flat,^flat-naive", "^^flat", ",flat"})
     EXPECT_THAT(refusal(std::string("TWOHOP_ALGO=") + value), HasSubstr("accepted are")) << value;
+}
+
+TEST(Options, TakeListsOfAlgorithms) {
+  EXPECT_EQ(parse_options({"TWOHOP_ALGO=Two-Hop,flat"}, nullptr)->algo, "two-hop,flat");
+  EXPECT_EQ(parse_options({"TWOHOP_ALGO=^FLAT-naive,one-shot"}, nullptr)->algo, "^flat-naive,one-shot");
 }
 
 TEST(Options, DoNotPrintTheSecretInARefusal) {

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <fstream>
 #include <functional>
 #include <latch>
 #include <numeric>
@@ -82,6 +85,47 @@ std::string algorithm_name(const testing::TestParamInfo<const Algorithm*>& info)
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(Algorithms, OnEveryShape, testing::ValuesIn(all_algorithms()), algorithm_name);
+
+TEST(Communicator, HasTheSameTuningOnAllRanks) {
+  for (int ranks_per_node : {4, 2, 1}) {
+    std::vector<TunerTable> tables(4);
+    with_ranks(4, ranks_per_node, "auto",
+               [&](Communicator& comm) { tables[static_cast<size_t>(comm.rank())] = comm.tuning().table(); });
+    EXPECT_FALSE(tables[0].rows.empty());
+    for (const TunerTable& t : tables) EXPECT_EQ(t, tables[0]);
+  }
+}
+
+TEST(Communicator, SumsUnderAGivenTable) {
+  Options options;
+  options.tuner_file = testing::TempDir() + "communicator_test_table_" + std::to_string(::getpid());
+  std::ofstream(options.tuner_file) << R"({"rows": [
+    {"collective":"AllReduce","max_bytes":5000,"algorithm":"flat","chunk_bytes":128,"channels":1,"batch":1},
+    {"collective":"AllReduce","algorithm":"two-hop","chunk_bytes":16384,"channels":2,"batch":8}]})";
+  with_ranks(
+      4, 2, "auto",
+      [&](Communicator& comm) {
+        for (size_t count : {1, 1250, 1251, 100'003}) all_reduce(comm, count, false);
+      },
+      options);
+  ::unlink(options.tuner_file.c_str());
+}
+
+TEST(Communicator, NamesATunerFileThatIsMissingOnAllRanks) {
+  Options options;
+  options.tuner_file = "/nowhere/table.json";
+  auto id = make_unique_id(options);
+  ASSERT_TRUE(id) << id.error().message;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      auto comm = Communicator::init(*id, 2, rank, CommConfig(), options);
+      ASSERT_FALSE(comm);
+      EXPECT_NE(comm.error().message.find("TWOHOP_TUNER_FILE=/nowhere/table.json"), std::string::npos)
+          << comm.error().message;
+    });
+  for (auto& t : threads) t.join();
+}
 
 TEST(Communicator, ATimeoutNamesTheRankThatHasNotComeOnEveryRank) {
   constexpr int kRanks = 4, kLate = 2;

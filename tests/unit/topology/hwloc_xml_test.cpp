@@ -193,12 +193,12 @@ TEST(HwlocXml, KnowsAnOldHcaWithTwoPortsByItsInterfaces) {
 
 TEST(HwlocXml, ReadsVersionOneWithPackagesInsideNumaNodes) {
   const Machine m = read(R"(<topology><object type="Machine" cpuset="0xff" nodeset="0x3">
-    <object type="NUMANode" os_index="0" cpuset="0x0f" nodeset="0x1"><object type="Socket" os_index="7"/></object>
+    <object type="NUMANode" os_index="0" cpuset="0x0f" nodeset="0x1"><object type="Socket" os_index="4294967295"/></object>
     <object type="NUMANode" os_index="1" cpuset="0xf0" nodeset="0x2"><object type="Package" os_index="9"/>
     <object type="Bridge" bridge_type="0-1" bridge_pci="0000:[00-09]"><object type="PCIDev" pci_busid="0000:01:00.0" pci_type="0380 [1002:67a0] [1002:0735] 00"/></object>
     </object></object></topology>)");
   ASSERT_EQ(m.numas.size(), 2U);
-  EXPECT_EQ(m.numas[0].package, 7);
+  EXPECT_EQ(m.numas[0].package, kNone);
   EXPECT_EQ(m.numas[1].package, 9);
   ASSERT_EQ(m.gpus.size(), 1U);
   EXPECT_EQ(m.gpus[0].numa, 1);

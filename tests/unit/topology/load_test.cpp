@@ -58,6 +58,22 @@ TEST(Load, SaysWhatIsAcceptedInsteadOfWhatItGot) {
   EXPECT_THAT(error_of("\x1b[31mred"), HasSubstr("it begins with \"?[31mred\""));
 }
 
+TEST(Load, MakesNamesUtf8BeforeTheyAreCompared) {
+  // Two names that a writer of JSON would both turn into the same replacement.
+  EXPECT_THAT(error_of("GPU0 a\xff a\xfe\n"), HasSubstr("the column a? occurs twice"));
+  const auto machine =
+      parse_machine("<system><cpu vendor=\"\xc3\xa9\xed\xa0\x80\xf0\x9f\x98\x80\xc0\"/></system>", "t");
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->numas.at(0).vendor, "\xc3\xa9???\xf0\x9f\x98\x80?");
+}
+
+TEST(Load, RefusesReferencesToNoCharacter) {
+  for (const char* reference : {"&#0;", "&#55296;", "&#xD800;", "&#x110000;", "&#x;"})
+    EXPECT_THAT(error_of(std::string("<system>\n<cpu vendor=\"") + reference + "\"/></system>"), HasSubstr("t:2: \"&#"))
+        << reference;
+  EXPECT_TRUE(parse_machine("<system><cpu vendor=\"&#65;&#x42;&#7;&amp;\"/></system>", "t"));
+}
+
 TEST(Load, ReadsFilesAndNamesThemInErrors) {
   const Scratch scratch;
   const auto good = load_machine(fixture("one_nic.xml"));

@@ -97,7 +97,7 @@ TEST(SoftnicFailures, AFlapShorterThanTheRetriesIsNotAnError) {
 TEST(SoftnicFailures, RegistrationThatIsRefusedNamesLimitSizeAndTotal) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   auto refused = [] {
-    ::setenv("SOFTNIC", "memlock=1m", 1);
+    use_softnic("memlock=1m");
     auto e = make_test_endpoint({"softnic"}, 0, random_secret());
     if (!e) std::fprintf(stderr, "%s\n", e.error().message.c_str());
     std::vector<std::byte> small(4096), large(2 << 20);

@@ -2,11 +2,9 @@
 // the emulated device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include "../captured_log.hpp"
-#include "../cluster.hpp"
-#include "transport/verbs/verbs_transport.hpp"
+#include "two_ranks.hpp"
 
 namespace twohop::test {
 namespace {
@@ -15,36 +13,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class SoftnicLinks : public ::testing::Test {
- protected:
-  static void use(const std::string& words) { ::setenv("SOFTNIC", words.c_str(), 1); }
-  void TearDown() override { ::unsetenv("SOFTNIC"); }
-};
+using SoftnicLinks = WithSettings;
 
-Net rails(const std::string& hcas) {
-  return {"softnic", [hcas](verbs::VerbsConfig& c) { c.rails.hcas = *verbs::HcaList::parse(hcas); }};
-}
-
-const std::vector<LinkPlan> kLinks = {{{0, 0, 0, 1}, 1 << 16}, {{0, 0, 1, 0}, 1 << 16}};
-
-/// Two ranks with settings of their own; what connecting says on each.
-std::array<Result<>, 2> connect_two(const Net& a, const Net& b) {
-  const Secret secret = random_secret();
-  Rank ranks[2];
-  std::vector<Bytes> addresses;
-  for (int i = 0; i < 2; ++i) {
-    auto endpoint = make_test_endpoint(i == 0 ? a : b, i, secret);
-    if (!endpoint) return {endpoint.error(), endpoint.error()};
-    ranks[i].rank = i;
-    ranks[i].endpoint = std::move(*endpoint);
-    addresses.push_back(ranks[i].endpoint->address());
-  }
-  std::array<Result<>, 2> results;
-  std::thread other([&] { results[1] = connect_rank(ranks[1], kLinks, addresses, in_seconds(10)); });
-  results[0] = connect_rank(ranks[0], kLinks, addresses, in_seconds(10));
-  other.join();
-  return results;
-}
+const std::vector<LinkPlan>& kLinks = kOneLinkEachWay;
 
 /// One put each way, and all is well.
 void exchange(Rank& r) {

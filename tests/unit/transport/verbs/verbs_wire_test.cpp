@@ -86,6 +86,13 @@ TEST(QpAttributes, AddressInfiniBandByLid) {
   EXPECT_EQ(rtr.attributes.ah_attr.dlid, 33);
 }
 
+TEST(Attributes, PatienceOutlastsWhatTheSpecificationAllowsADevice) {
+  const RcTuning tuning{.timeout = 16, .retry_count = 7};
+  EXPECT_GT(patience_seconds(tuning, false), 4 * give_up_seconds(16, 7));
+  EXPECT_GT(patience_seconds(tuning, true), give_up_seconds(16, 7));
+  EXPECT_LT(patience_seconds(tuning, true), patience_seconds(tuning, false)) << "a port that is down explains enough";
+}
+
 TEST(QpAttributes, StaggerTimeoutsOfNeighbours) {
   EXPECT_EQ(staggered_timeout(16, 0, 5), 16);
   EXPECT_EQ(staggered_timeout(16, 1, 4), 16);
