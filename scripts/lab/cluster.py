@@ -2,6 +2,7 @@
 import os
 import secrets
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -77,7 +78,15 @@ class Lab:
             return lambda guest: (f"stream,server={'on' if guest == 0 else 'off'},addr.type=unix,addr.path={path}")
         log = open(path + ".log", "w")
         with log:
-            self.switches.append(start_child([need("vde_switch"), "--sock", path, "--nostdin"], stdout=log, stderr=log))
+            # It ends with its standard input, so with us.
+            switch = start_child([need("vde_switch"), "--sock", path], stdin=subprocess.PIPE, stdout=log, stderr=log)
+        self.switches.append(switch)
+        deadline = time.monotonic() + 20
+        while not os.path.exists(os.path.join(path, "ctl")):
+            if switch.poll() is not None or time.monotonic() > deadline:
+                with open(path + ".log") as file:
+                    raise LabFailed(f"vde_switch did not start: {file.read().strip()}")
+            time.sleep(0.05)
         return lambda guest: f"vde,sock={path}"
 
     def __exit__(self, *_):
@@ -88,6 +97,7 @@ class Lab:
         for switch in self.switches:
             switch.kill()
             switch.wait()
+            switch.stdin.close()
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from lab.kernel import LabMissing, need
+from lab.kernel import need
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEMORY = "1G"
@@ -26,8 +26,8 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def start_child(command, **more):
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_parent, **more)
+def start_child(command, stdin=subprocess.DEVNULL, **more):
+    return subprocess.Popen(command, stdin=stdin, start_new_session=True, preexec_fn=die_with_parent, **more)
 
 
 class Job:
@@ -100,7 +100,7 @@ class Guest:
             except OSError:
                 connection.close()
                 if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise LabMissing(f"qemu did not start: {self.text('qemu.log')}") from None
+                    raise LabFailed(f"qemu did not start: {self.text('qemu.log')}") from None
                 time.sleep(0.05)
 
     def text(self, name):
