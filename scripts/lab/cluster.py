@@ -30,7 +30,8 @@ class Lab:
     def __init__(self, guests=2, rails=2, mtu=(9000,), accelerator="tcg", show=(), say=lambda text: None):
         self.count, self.rails, self.accelerator, self.say = guests, rails, accelerator, say
         self.show = [ROOT, os.getcwd(), *show]  # what of the host is seen although it lies in /tmp or the like
-        self.mtu = list(mtu) * guests if len(mtu) == 1 else list(mtu)
+        self.largest_mtu = 9000 if guests == 2 else 1500  # a vde_switch drops larger frames
+        self.mtu = [min(m, self.largest_mtu) for m in (list(mtu) * guests if len(mtu) == 1 else mtu)]
         self.folder, self.guests, self.switches, self.timers = None, [], [], []
         self.port = 29500
         self.pulled = set()
@@ -58,7 +59,7 @@ class Lab:
         start = time.monotonic()
         for g in range(self.count):
             words = " ".join(f"lab.{k}={v}" for k, v in self.words(g).items())
-            self.guests.append(Guest(g, self.folder, (kernel, initramfs), wires[0](g), [w(g) for w in wires[1:]], words,
+            self.guests.append(Guest(g, self.folder, (kernel, initramfs), [w(g) for w in wires], self.largest_mtu, words,
                                      self.accelerator))
         for guest in self.guests:
             guest.await_boot(start + BOOT_S)

@@ -55,9 +55,9 @@ class Job:
 
 
 class Guest:
-    """`wires`: the -netdev of each rail; `ctl`: that of the control network."""
+    """`wires`: the -netdev of the control network, then of each rail."""
 
-    def __init__(self, number, folder, boot, ctl, wires, words, accelerator="tcg"):
+    def __init__(self, number, folder, boot, wires, largest_mtu, words, accelerator="tcg"):
         self.number, self.folder = number, os.path.join(folder, f"guest{number}")
         os.mkdir(self.folder)
         self.jobs, self.numbers, self.writing = {}, itertools.count(), threading.Lock()
@@ -77,10 +77,10 @@ class Guest:
             "-device", "virtserialport,chardev=agent,name=agent",
             "-qmp", f"unix:{self.path('qmp')},server=on,wait=off",
         ]
-        for i, wire in enumerate([ctl, *wires]):
+        for i, wire in enumerate(wires):
             command += ["-netdev", f"{wire},id=net{i}", "-device",
                         f"virtio-net-pci,netdev=net{i},id=nic{i},mac=52:54:00:98:{i:02x}:{number + 1:02x},addr={i + 8:#x},"
-                        f"host_mtu=9000,romfile="]
+                        f"host_mtu={largest_mtu},romfile="]
         with open(self.path("qemu.log"), "w") as log:
             self.process = start_child(command, stdout=log, stderr=log)
         self.agent = self.connect("agent")
