@@ -38,12 +38,24 @@ Execution::Execution(ExecutionContext context) : c_(std::move(context)) {
   in_start_.resize(mine.in.size());
 }
 
+/// Whether this rank's input goes on the wire from where it lies: it is registered, no other rank of the node needs it
+/// in the window, and it is not scaled on the way. The other ranks need not do the same.
+bool Execution::sends_directly(const Call& call) const {
+  if (!c_.endpoint || c_.node->size() > 1 || scaled_ || call.count == 0) return false;
+  if (call.collective == Collective::kBroadcast && call.root != c_.rank) return false;
+  const uint64_t blocks =
+      call.collective == Collective::kReduceScatter ? static_cast<uint64_t>(c_.cluster->nranks()) : 1;
+  return c_.registrations->covers(call.send, blocks * call.count * type_size(call.type));
+}
+
 const BoundSchedule& Execution::schedule_for(const Algorithm& algorithm, const Call& call) {
-  const auto key = std::make_tuple(&algorithm, call.collective, call.root);
+  const bool direct = algorithm.can_be_direct && sends_directly(call);
+  const auto key = std::make_tuple(&algorithm, call.collective, call.root, direct);
   auto it = schedules_.find(key);
   if (it == schedules_.end()) {
     const Request request{c_.cluster, call.collective, call.root, c_.depths};
-    it = schedules_.emplace(key, bind(algorithm, request, c_.rank, *c_.node, c_.tables, c_.limits.max_channels)).first;
+    it = schedules_.emplace(key, bind(algorithm, request, direct, c_.rank, *c_.node, c_.tables, c_.limits.max_channels))
+             .first;
   }
   return it->second;
 }
@@ -53,6 +65,8 @@ void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   number_ = number;
   half_ = number & 1;
   signature_ = signature(call);
+  const bool reduces = call.collective == Collective::kAllReduce || call.collective == Collective::kReduceScatter;
+  scaled_ = reduces && (call.op == Operation::kPreMulSum || (call.op == Operation::kAvg && is_floating(call.type)));
   schedule_ = &schedule_for(*choice.algorithm, call);
   element_bytes_ = type_size(call.type);
   LayoutLimits limits = c_.limits;
@@ -61,7 +75,6 @@ void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   layout_ = Layout(schedule_->frame, *c_.cluster, call.count * element_bytes_, limits);
   if (c_.endpoint) c_.endpoint->limit_batch(choice.batch);
   reduce_ = reduce_kernel(c_.isa, call.type, math_op(call.op));
-  scaled_ = call.op == Operation::kPreMulSum || (call.op == Operation::kAvg && is_floating(call.type));
   divisor_ = call.op == Operation::kAvg && !is_floating(call.type) ? static_cast<uint64_t>(c_.cluster->nranks()) : 1;
   lanes_.clear();
   for (int channel = 0; channel < layout_.channels(); ++channel)
@@ -202,7 +215,7 @@ bool Execution::put(const Lane& lane, const BoundStep& s) {
   for (size_t i = 0; i < s.srcs.size(); ++i) {
     const int chunk = static_cast<int>((s.chunk + i) % schedule_->frame.chunks);
     const Extent extent = layout_.extent(Space::kOutput, lane.channel, lane.round, s.shard, chunk);
-    const std::byte* source = address(s.srcs[i], lane, s, extent);
+    const std::byte* source = address(s.srcs[i], lane, s.shard, chunk, extent);
     PutRun* last = nruns > 0 ? &runs[nruns - 1] : nullptr;
     const uint64_t offset = slot + i * chunk_bytes;
     if (last && last->inbox_offset + last->bytes == offset &&
@@ -213,17 +226,18 @@ bool Execution::put(const Lane& lane, const BoundStep& s) {
       runs[nruns++] = {source, offset, extent.bytes};
     }
   }
+  direct_puts_ += !s.srcs.empty() && s.srcs[0].space == Space::kInput;
   if (nruns == 0) runs[nruns++] = {nullptr, slot, 0};  // a put of no chunks: a message all the same
   c_.endpoint->put(s.link, {number_, signature_}, {runs, nruns});
   if (c_.trace) c_.trace->put(s.link, runs[0].bytes + (nruns > 1 ? runs[1].bytes : 0));
   return true;
 }
 
-std::byte* Execution::address(const BoundRef& ref, const Lane& lane, const BoundStep& s, const Extent& output) const {
+std::byte* Execution::address(const BoundRef& ref, const Lane& lane, int shard, int chunk, const Extent& output) const {
   const uint64_t chunk_bytes = layout_.chunk_bytes();
   switch (ref.space) {
     case Space::kInput: {
-      const Extent e = layout_.extent(Space::kInput, lane.channel, lane.round, s.shard, static_cast<int>(s.chunk));
+      const Extent e = layout_.extent(Space::kInput, lane.channel, lane.round, shard, chunk);
       return static_cast<std::byte*>(const_cast<void*>(call_.send)) + e.offset;
     }
     case Space::kOutput:

@@ -10,6 +10,7 @@
 
 #include "collectives/exec/bound_schedule.hpp"
 #include "collectives/exec/call.hpp"
+#include "collectives/exec/registrations.hpp"
 #include "collectives/exec/trace.hpp"
 #include "collectives/plan/layout.hpp"
 #include "collectives/plan/model/choice.hpp"
@@ -23,6 +24,7 @@ struct ExecutionContext {
   NodeGroup* node = nullptr;
   Endpoint* endpoint = nullptr;   // null on a single node
   std::vector<LinkTable> tables;  // of the node's ranks
+  const Registrations* registrations = nullptr;
   LayoutLimits limits;
   Depths depths;
   Isa isa = Isa::kScalar;
@@ -36,6 +38,9 @@ class Execution {
   /// Begins call number `number` (they count from 1 and never skip).
   /// `choice`: the same on all ranks; chunk and channels count as far as the context's limits allow.
   void start(const Call& call, const Choice& choice, uint64_t number);
+
+  /// Puts that read the user's memory, since the beginning.
+  uint64_t direct_puts() const { return direct_puts_; }
 
   enum class Progress : uint8_t { kNothing, kSome, kDone };
   /// The error is a mismatch between ranks or a lost peer.
@@ -69,6 +74,7 @@ class Execution {
   enum class Outcome : uint8_t { kBlocked, kCheap, kMovedData };
 
   const BoundSchedule& schedule_for(const Algorithm& algorithm, const Call& call);
+  bool sends_directly(const Call& call) const;
   void open();
   bool previous_calls_finished();
   bool advance(Lane& lane);
@@ -79,7 +85,10 @@ class Execution {
   bool put(const Lane& lane, const BoundStep& s);
   void copy(const Lane& lane, const BoundStep& s);
   void reduce(const Lane& lane, const BoundStep& s);
-  std::byte* address(const BoundRef& ref, const Lane& lane, const BoundStep& s, const Extent& extent) const;
+  std::byte* address(const BoundRef& ref, const Lane& lane, const BoundStep& s, const Extent& extent) const {
+    return address(ref, lane, s.shard, static_cast<int>(s.chunk), extent);
+  }
+  std::byte* address(const BoundRef& ref, const Lane& lane, int shard, int chunk, const Extent& extent) const;
   uint64_t tagged(uint64_t count) const { return number_ << 32 | count; }
   bool sources_sent() const;
   void finish();
@@ -97,8 +106,9 @@ class Execution {
   int slowest_of_node() const;
 
   ExecutionContext c_;
-  std::map<std::tuple<const Algorithm*, Collective, int>, BoundSchedule> schedules_;
+  std::map<std::tuple<const Algorithm*, Collective, int, bool>, BoundSchedule> schedules_;
   std::map<int, int> rank_of_local_;
+  uint64_t direct_puts_ = 0;
 
   // The current call.
   Call call_;
