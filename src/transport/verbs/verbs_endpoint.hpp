@@ -226,7 +226,7 @@ class VerbsEndpoint final : public Endpoint {
   std::deque<Peer> peers_;
   std::vector<OutPlace> out_place_;
   std::vector<InPlace> in_place_;
-  uint32_t batch_ = 0;    // the limit now; 0: the queues' own
+  uint32_t batch_ = 0;  // the limit now; 0: the queues' own
   std::deque<Qp> qps_;  // after everything that they use: destroyed first
   std::vector<size_t> dirty_;
   std::vector<ibv_wc> early_;  // completions found while going to sleep
