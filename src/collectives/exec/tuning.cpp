@@ -69,6 +69,7 @@ Result<std::string> make_tuning(const Selection& selection, const Options& optio
   space.max_chunk_bytes = place.limits.chunk_bytes;
   space.max_channels = place.limits.max_channels;
   space.batch = static_cast<uint32_t>(options.doorbell_batch);
+
   Predictor predictor(std::make_shared<Cluster>(*place.cluster), *model, place.limits);
   TunerTable table;
   for (Collective c : kTuned) {

@@ -13,9 +13,9 @@ struct Window {
   explicit Window(const Frame& f) {
     const int64_t slots = std::max<int64_t>(f.slots, int64_t{f.put_slots} * f.chunks_per_put);
     auto rounds = [&](int64_t chunks) { return (chunks + f.chunks - 1) / f.chunks; };
-    first = rounds(slots);
+    first = rounds(slots * 2);
     last = rounds(slots * 3 / 2);
-    steady = std::max<int64_t>(2, rounds(slots * 5 / 2));
+    steady = std::max<int64_t>(2, rounds(slots * 3));
   }
   int64_t least() const { return first + steady + last; }
 };

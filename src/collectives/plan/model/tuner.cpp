@@ -8,13 +8,13 @@ namespace twohop {
 namespace {
 
 constexpr uint64_t kSmallest = 8, kLargest = uint64_t{1} << 30;
-constexpr int kMostSizes = 10, kFewestSizes = 3;
+constexpr int kMostSizes = 12, kFewestSizes = 3;
 constexpr uint64_t kStepsPerCall = 5'000;
-constexpr Predictor::Effort kEffort{kStepsPerCall, false, 0};
+constexpr Predictor::Effort kEffort{kStepsPerCall, false, 2};
 constexpr double kBorderPrecision = 1.05;  // a border lies within 5 % of where both neighbours cost the same
-constexpr double kShareForCuts = 0.6;      // of the allowance
-constexpr double kWorthCutting = 0.98;     // another cut must gain more than the prediction's grain
-constexpr double kWorthRefining = 1.5;     // algorithms so much slower than the fastest do not get other chunks tried
+constexpr double kShareForCuts = 0.6, kShareForBorders = 2;  // of the allowance
+constexpr double kWorthCutting = 0.98;                       // another cut must gain more than the prediction's grain
+constexpr double kWorthRefining = 1.5;  // algorithms so much slower than the fastest do not get other chunks tried
 
 std::vector<const Algorithm*> fitting(const TunerSpace& space, const Cluster& cluster, Collective collective) {
   std::vector<const Algorithm*> found;
@@ -80,7 +80,7 @@ class Tuning {
   std::vector<uint64_t> sizes(const std::vector<const Algorithm*>& fits) {
     uint64_t steps = 0;
     for (const Algorithm* a : fits) steps += std::max(kStepsPerCall, predictor_.program(*a, collective_).steps);
-    const auto rungs = static_cast<int>(std::clamp<uint64_t>(space_.steps / (4 * steps), kFewestSizes, kMostSizes));
+    const auto rungs = static_cast<int>(std::clamp<uint64_t>(space_.steps / (2 * steps), kFewestSizes, kMostSizes));
     std::vector<uint64_t> list;
     const double ratio = std::pow(static_cast<double>(kLargest) / kSmallest, 1.0 / (rungs - 1));
     for (int i = 0; i < rungs; ++i) {
@@ -94,12 +94,12 @@ class Tuning {
       return predictor_.predict(c, collective_, bytes, kEffort).time_us;
     };
     auto a = static_cast<double>(low.first), b = static_cast<double>(high.first);
-    while (b / a > kBorderPrecision && affordable(1)) {
+    while (b / a > kBorderPrecision && affordable(kShareForBorders)) {
       const double middle = std::sqrt(a * b);
       const auto bytes = static_cast<uint64_t>(middle);
       (at(low.second, bytes) <= at(high.second, bytes) ? a : b) = middle;
     }
-    return static_cast<uint64_t>(a);
+    return static_cast<uint64_t>(std::sqrt(a * b));
   }
 
   bool affordable(double share) const {
