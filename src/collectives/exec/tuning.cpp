@@ -12,6 +12,10 @@
 namespace twohop {
 namespace {
 
+/// Beyond so many ranks only all-reduce has rows: the time that the table takes grows with the ranks.
+constexpr int kMostRanksForAll = 128;
+/// Beyond so many, so many of the nodes stand for all.
+constexpr int kMostRanks = 512;
 constexpr Collective kTuned[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
                                  Collective::kBroadcast};
 
@@ -46,6 +50,13 @@ Result<NetworkModel> model_for(const Options& options, const TuningPlace& place)
   return model;
 }
 
+Cluster first_nodes(const Cluster& all) {
+  std::vector<int> node;
+  for (int n = 0; n < all.nnodes() && (n < 2 || static_cast<int>(node.size()) + all.local_size(n) <= kMostRanks); ++n)
+    node.insert(node.end(), static_cast<size_t>(all.local_size(n)), n);
+  return static_cast<int>(node.size()) == all.nranks() ? all : make_cluster(node);
+}
+
 Result<std::string> given_table(const Options& options) {
   auto text = read_file("TWOHOP_TUNER_FILE", options.tuner_file);
   if (!text) return text.error();
@@ -69,11 +80,14 @@ Result<std::string> make_tuning(const Selection& selection, const Options& optio
   space.max_chunk_bytes = place.limits.chunk_bytes;
   space.max_channels = place.limits.max_channels;
   space.batch = static_cast<uint32_t>(options.doorbell_batch);
-  Predictor predictor(std::make_shared<Cluster>(*place.cluster), *model, place.limits);
+
+  Predictor predictor(std::make_shared<Cluster>(first_nodes(*place.cluster)), *model, place.limits);
   TunerTable table;
   for (Collective c : kTuned) {
+    if (c != Collective::kAllReduce && place.cluster->nranks() > kMostRanksForAll) continue;
     space.algorithms = selection.allowed(*place.cluster, c);
     if (space.algorithms.empty()) continue;
+    space.steps = c == Collective::kAllReduce ? 600'000 : 150'000;
     const TunerTable part = tune(predictor, space, {c});
     table.rows.insert(table.rows.end(), part.rows.begin(), part.rows.end());
   }
