@@ -16,6 +16,7 @@ namespace {
 constexpr int kMostRanksForAll = 128;
 /// Beyond so many, so many of the nodes stand for all.
 constexpr int kMostRanks = 512;
+constexpr std::string_view kBuiltInModel = "built-in";
 constexpr Collective kTuned[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
                                  Collective::kBroadcast};
 
@@ -33,7 +34,7 @@ Error in_file(const char* variable, const std::string& path, Error error) {
 }
 
 Result<NetworkModel> model_for(const Options& options, const TuningPlace& place) {
-  if (!options.model_file.empty()) {
+  if (options.model_file != kBuiltInModel) {
     auto text = read_file("TWOHOP_MODEL_FILE", options.model_file);
     if (!text) return text.error();
     auto model = parse_model(*text);
@@ -73,6 +74,8 @@ Result<std::string> make_tuning(const Selection& selection, const Options& optio
   for (Collective c : kTuned) choice |= selection.allowed(*place.cluster, c).size() > 1;
   if (!choice) return std::string();
   if (!options.tuner_file.empty()) return given_table(options);
+  // Unasked, no model: one that nobody has fitted to this cluster was wrong too often, and costs 40 to 400 ms here.
+  if (options.model_file.empty()) return std::string();
   const auto begin = std::chrono::steady_clock::now();
   auto model = model_for(options, place);
   if (!model) return model.error();
