@@ -290,6 +290,28 @@ TEST(NcclXml, KeepsWhatNcclHasNoPlaceFor) {
   expect_round_trip(m);
 }
 
+TEST(NcclXml, KeepsTheTargetOfALinkToOneOfSeveralGpusAtABusId) {
+  const Machine m = read(in_cpu(R"(<pci busid="11:00.0" class="0x120000"><gpu dev="1">
+      <xgmi target="0000:21:00.0" count="1" tclass="0x120000"/></gpu></pci>
+    <pci busid="21:00.0" class="0x120000"><gpu dev="0" mlopart="1"/><gpu dev="0" mlopart="0"/></pci>)"));
+  ASSERT_EQ(m.links.size(), 1U);
+  EXPECT_EQ(m.gpus.at(static_cast<size_t>(m.links[0].peer)).name, "GPU0.0") << "the first by number, not in the file";
+  expect_round_trip(m);
+}
+
+TEST(NcclXml, KeepsTheTargetOfALinkToAGpuWithTheClassOfACpuOrSwitch) {
+  for (const std::string bus : {"0000:21:00.0", "fffffff:ff:ff.0", "fffffff:ff:fe.0"})
+    for (const std::string device_class : {"0x030200", "0x068000", "0x068001"}) {
+      SCOPED_TRACE(bus + " " + device_class);
+      expect_round_trip(read(in_cpu(R"(<pci busid="11:00.0" class="0x030200"><gpu dev="0">
+          <nvlink count="1" target=")" +
+                                    bus + R"("/><nvlink count="2" target="44:00.0" tclass="0x068000"/>
+          <nvlink count="4" target="55:00.0" tclass="0x068001"/></gpu></pci>
+        <pci busid=")" + bus + "\" class=\"" +
+                                    device_class + R"("><gpu dev="1"/></pci>)")));
+    }
+}
+
 TEST(NcclXml, KeepsHostBridgesAndUnlocatedDevices) {
   Machine m;
   m.kind = SourceKind::kNcclXml;
