@@ -1,6 +1,7 @@
 // What the elements of an NCCL XML mean together: which device a link ends at, which entries are the same device, and
 // which PCI devices are the GPUs and NICs of a vendor's file.
 #include <algorithm>
+#include <climits>
 #include <map>
 
 #include "topology/bus_id.hpp"
@@ -84,9 +85,14 @@ void join_repeated_nets(Machine& m) {
     add_note(m, Note::Level::kInfo,
              fmt::format("{}: {} entries of <net> repeat a name and port seen before; each name and port is one device",
                          m.source, repeated));
-  std::stable_partition(nets.begin(), nets.end(),
-                        [](const NetPort& net) { return net.pci != kNone || net.numa != kNone; });
   m.nets = std::move(nets);
+}
+
+/// In the order in which they are written, which joining has changed.
+void sort_nets(Machine& m) {
+  const auto last_if_none = [](int index) { return index == kNone ? INT_MAX : index; };
+  const auto key = [&](const NetPort& net) { return std::pair(last_if_none(net.numa), last_if_none(net.pci)); };
+  std::stable_sort(m.nets.begin(), m.nets.end(), [&](const NetPort& a, const NetPort& b) { return key(a) < key(b); });
 }
 
 std::vector<bool> nodes_with_children(const Machine& m) {
@@ -141,6 +147,7 @@ Machine settle(NcclParts parts) {
   name_gpus(m);
   resolve_links(parts);
   join_repeated_nets(m);
+  sort_nets(m);
   number_nets(m);
   sort_gpus(m);
   note_missing_links(m);

@@ -332,6 +332,44 @@ TEST(NcclXml, KeepsHostBridgesAndUnlocatedDevices) {
   expect_round_trip(m);
 }
 
+TEST(NcclXml, KeepsUnlocatedDevicesThatAreNotAtTheEnd) {
+  const std::string device = R"(<pci busid="0000:{0}0:00.0" class="0x060400"><pci busid="0000:{0}1:00.0"
+      class="0x030200"><gpu dev="0"/></pci><pci busid="0000:{0}2:00.0" class="0x020700"><nic><net name="mlx5_{0}"/></nic>
+      </pci></pci><nic><net name="eth{0}" port="0"/></nic>)";
+  std::string text = "<system>";
+  for (int i = 0; i < 4; ++i)
+    text += fmt::format("<cpu numaid=\"{}\" unlocated=\"{}\">{}</cpu>", i, i % 2 == 0 ? 1 : 0,
+                        fmt::format(fmt::runtime(device), i));
+  const Machine m = read(text + "</system>");
+  EXPECT_EQ(m.numas.size(), 2U);
+  EXPECT_EQ(m.gpus.size(), 4U);
+  expect_round_trip(m);
+}
+
+TEST(NcclXml, KeepsTheOrderOfPortsThatAreListedInSeveralPlaces) {
+  const Machine m = read(R"(<system><cpu numaid="0"><nic><net name="mlx5_0"/><net name="eth0"/></nic></cpu>
+    <cpu numaid="1"><pci busid="11:00.0" class="0x020700"><nic><net name="mlx5_1"/></nic></pci>
+    <pci busid="12:00.0" class="0x020700"><nic><net name="mlx5_0"/></nic></pci><nic><net name="eth0"/><net name="eth1"/>
+    </nic></cpu></system>)");
+  std::vector<std::string> names;
+  for (const NetPort& net : m.nets) names.push_back(net.name);
+  EXPECT_THAT(names, ElementsAre("mlx5_1", "mlx5_0", "eth1", "eth0"));
+  expect_round_trip(m);
+}
+
+TEST(NcclXml, KeepsTheSmallestRates) {
+  expect_round_trip(
+      read(in_cpu(R"(<pci busid="11:00.0" class="0x030200" link_speed="0.0000003 GT/s"><gpu dev="0"><c2c bw="0.00001"/>
+      </gpu><nic><net name="mlx5_0" speed="0.00001" latency="0.00000000002"/></nic></pci>)")));
+}
+
+TEST(NcclXml, NumbersPortsWithinWhatItReads) {
+  const Machine m = read(in_cpu(R"(<nic><net name="a" dev="1000000"/><net name="b"/><net name="c" dev="0"/></nic>)"));
+  ASSERT_EQ(m.nets.size(), 3U);
+  EXPECT_EQ(m.nets[1].dev, 1);
+  expect_round_trip(m);
+}
+
 TEST(NcclXml, LeavesPortsOfSwitchesOut) {
   Machine m;
   for (int i = 0; i < 3; ++i) {
