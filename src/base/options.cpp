@@ -28,9 +28,9 @@ struct Row {
 
 constexpr std::string_view kSecret = "TWOHOP_JOB_SECRET";
 
-const std::vector<Row>& table() {
+std::vector<Row> rows_of_calls_and_network() {
   using enum Unit;
-  static const std::vector<Row> rows = {
+  return {
       {"TWOHOP_ALGO", &Options::algo, kChoices, 0, 0,
        "auto, two-hop, two-hop-tree, two-hop-log, node-ring, node-ring-tree, node-ring-log, one-shot, flat, "
        "flat-naive, "
@@ -102,6 +102,12 @@ const std::vector<Row>& table() {
        "Only GIDs inside this range, as 10.1.0.0/16; empty: any."},
       {"TWOHOP_IB_PCI_RELAXED_ORDERING", &Options::ib_pci_relaxed_ordering, kNumber, 0, 2, "",
        "Registers memory with relaxed ordering: 0 no, 1 yes, 2 where the device knows it."},
+  };
+}
+
+std::vector<Row> rows_of_time_and_logs() {
+  using enum Unit;
+  return {
       {"TWOHOP_TIMEOUT_S", &Options::timeout_s, kSeconds, 1, 7 * 86400, "",
        "A call without any progress for this long fails on all ranks."},
       {"TWOHOP_INIT_TIMEOUT_S", &Options::init_timeout_s, kSeconds, 1, 86400, "",
@@ -124,6 +130,15 @@ const std::vector<Row>& table() {
        "the "
        "rank, `%h` the host, `%p` the process; further communicators of a process get a number added; empty: none."},
   };
+}
+
+/// In documentation order.
+const std::vector<Row>& table() {
+  static const std::vector<Row> rows = [] {
+    std::vector<Row> all = rows_of_calls_and_network();
+    for (const Row& row : rows_of_time_and_logs()) all.push_back(row);
+    return all;
+  }();
   return rows;
 }
 

@@ -36,13 +36,12 @@ void resolve_links(NcclParts& parts) {
   for (NcclLink& found : parts.links) {
     GpuLink& link = found.link;
     const auto peer = found.target ? gpus.find(*found.target) : gpus.end();
+    const bool at_switch = found.target == kSwitchTarget;
     if (link.kind == GpuLinkKind::kC2c || found.target == kCpuTarget) {
       link.peer = kNone;
-    } else if (found.target == kSwitchTarget) {
-      link.to_switch = true;
-    } else if (peer != gpus.end()) {
+    } else if (!at_switch && peer != gpus.end()) {
       link.peer = peer->second;
-    } else if (is_nvswitch_class(found.target_class)) {
+    } else if (at_switch || is_nvswitch_class(found.target_class)) {
       link.to_switch = true;
     } else if (found.target_class != kCpuClass) {
       if (found.target) ++missing[*found.target];

@@ -55,7 +55,7 @@ class Writer {
   static void set_if(bool wanted, pugi::xml_node node, const char* name, const std::string& value) {
     if (wanted) set(node, name, value);
   }
-  static size_t slot(int index) { return static_cast<size_t>(index + 1); }
+  static size_t slot(int index) { return static_cast<size_t>(index) + 1; }
   const PciNode& pci(int index) const { return m_.pci[static_cast<size_t>(index)]; }
 
   /// Ports and host bridges of a full tree have no element: NCCL would take each for a switch.
