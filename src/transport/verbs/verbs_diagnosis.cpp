@@ -10,6 +10,9 @@
 namespace twohop::verbs {
 namespace {
 
+/// A reply that takes so long is no sign of a fault: interrupts and schedulers of loaded hosts need it.
+constexpr double kBusyPeerSeconds = 0.05;
+
 /// The entries of a port's table whose interface this process can see.
 std::string visible_gids(const std::vector<GidCandidate>& gids) {
   std::vector<GidEntry> visible;
@@ -32,6 +35,13 @@ std::string VerbsEndpoint::likely_cause(const Qp& qp, ibv_wc_status status) cons
   switch (status) {
     case IBV_WC_RETRY_EXC_ERR:
       if (rails_[qp.rail].down) return "the port went down: check cable, switch and the host's log";
+      if (const double waited_s = give_up_seconds(qp.plan.tuning.timeout, qp.plan.tuning.retry_count);
+          waited_s < kBusyPeerSeconds)
+        return fmt::format(
+            "{:.2g} s in all is less than a busy host or switch may take to reply: raise TWOHOP_IB_TIMEOUT (it is {}; "
+            "14 "
+            "and more are usual). If that changes nothing, look at the route between the addresses: {}",
+            waited_s, qp.plan.tuning.timeout, describe_path(p, path_of(qp)));
       if (!qp.proven)
         return fmt::format(
             "there was never a reply from rank {} ({}): the route between these two addresses is broken (firewall, "
