@@ -205,7 +205,7 @@ class VerbsEndpoint final : public Endpoint {
   Error violation(const Peer& p, const std::string& what) const;
   Error closed_early(const Peer& p) const;
   Error left_early(const Peer& p) const;
-  Error broken(const Qp& qp, ibv_wc_status status, uint32_t vendor) const;
+  Error broken(const Qp& qp, ibv_wc_status status, uint32_t vendor);
   std::string describe(const Qp& qp) const;
   const Path& path_of(const Qp& qp) const;
   std::string advice_for_transition(const Qp& qp, int sys_errno) const;
