@@ -36,6 +36,12 @@ if(TWOHOP_HAS_CUDA)
   # -fmad=false: the same bits as the host's kernels. Constexpr functions of plan and device serve both sides.
   add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;--expt-relaxed-constexpr;-Werror=all-warnings>"
                       "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Werror,-ffp-contract=off>")
+  # libcu++ for C++ files too (device/flags.hpp); since CUDA 13 its headers are in a folder of their own.
+  foreach(folder ${CUDAToolkit_INCLUDE_DIRS})
+    if(EXISTS ${folder}/cccl/cuda/atomic)
+      target_include_directories(CUDA::cudart_static SYSTEM INTERFACE ${folder}/cccl)
+    endif()
+  endforeach()
   message(STATUS "CUDA ${CUDAToolkit_VERSION}: GPU back end for ${CMAKE_CUDA_ARCHITECTURES}")
 else()
   message(STATUS "CUDA: the GPU back end is left out (TWOHOP_CUDA=${TWOHOP_CUDA})")

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.hpp"
+#include "device/flags.hpp"
 
 namespace twohop {
 namespace {
@@ -42,7 +43,9 @@ const BoundSchedule& Execution::schedule_for(const Algorithm& algorithm, const C
   auto it = schedules_.find(key);
   if (it == schedules_.end()) {
     const Request request{c_.cluster, call.collective, call.root, c_.depths};
-    it = schedules_.emplace(key, bind(algorithm, request, c_.rank, *c_.node, c_.tables, c_.limits.max_channels)).first;
+    it = schedules_
+             .emplace(key, bind(algorithm, request, c_.rank, c_.node->addresses(), c_.tables, c_.limits.max_channels))
+             .first;
   }
   return it->second;
 }
@@ -55,6 +58,14 @@ void Execution::start(const Call& call, const Algorithm& algorithm, uint64_t num
   schedule_ = &schedule_for(algorithm, call);
   element_bytes_ = type_size(call.type);
   layout_ = Layout(schedule_->frame, *c_.cluster, call.count * element_bytes_, c_.limits);
+  places_ = {.extents = layout_.extents(),
+             .send = static_cast<const std::byte*>(call.send),
+             .recv = static_cast<std::byte*>(call.recv),
+             .window_bytes = c_.limits.window_bytes,
+             .inbox_bytes = c_.limits.inbox_bytes,
+             .slots = schedule_->frame.slots,
+             .put_slots = schedule_->frame.put_slots,
+             .half = static_cast<uint32_t>(half_)};
   reduce_ = reduce_kernel(c_.isa, call.type, math_op(call.op));
   scaled_ = call.op == Operation::kPreMulSum || (call.op == Operation::kAvg && is_floating(call.type));
   divisor_ = call.op == Operation::kAvg && !is_floating(call.type) ? static_cast<uint64_t>(c_.cluster->nranks()) : 1;
@@ -160,7 +171,7 @@ Execution::Outcome Execution::step(Lane& lane, const BoundStep& s) {
       c_.endpoint->release(s.link);
       return Outcome::kMovedData;
     case StepKind::kSignal:
-      lane.counter->store(tagged(++lane.signals), std::memory_order_release);
+      lane.counter->store(tag_of(number_, ++lane.signals), std::memory_order_release);
       signalled_ = true;
       return Outcome::kMovedData;
     default:
@@ -175,8 +186,7 @@ bool Execution::wait_is_over(const Lane& lane, const BoundStep& s) {
   if (s.kind == StepKind::kSent) return c_.endpoint->out(s.link).sent >= out_start_[s.link].now + count;
   if (s.kind == StepKind::kArrive)
     return c_.endpoint->in(s.link).arrived >= in_start_[s.link].now + count && verify_in_link(s.link);
-  const uint64_t seen = s.counter->load(std::memory_order_acquire);
-  return static_cast<int64_t>(seen - tagged(count)) >= 0 && verify_local(s.local);
+  return reached(load_acquire(s.counter), tag_of(number_, count)) && verify_local(s.local);
 }
 
 bool Execution::put(const Lane& lane, const BoundStep& s) {
@@ -186,73 +196,36 @@ bool Execution::put(const Lane& lane, const BoundStep& s) {
   const uint64_t must_be_consumed = number < slots ? start.before_last : start.now + number - slots + 1;
   if (c_.endpoint->out(s.link).consumed < must_be_consumed) return false;
 
-  const uint64_t chunk_bytes = layout_.chunk_bytes();
-  const uint64_t slot =
-      half_ * c_.limits.inbox_bytes + number % slots * (schedule_->frame.chunks_per_put * chunk_bytes);
+  PutPiece pieces[2];
+  const int n = pieces_of_put(places_, s, lane.channel, lane.round, schedule_->frame.chunks, pieces);
+  TWOHOP_CHECK(n > 0, "a put of {} chunks in more than two runs", s.srcs.size());
   PutRun runs[2];
-  size_t nruns = 0;
-  for (size_t i = 0; i < s.srcs.size(); ++i) {
-    const int chunk = static_cast<int>((s.chunk + i) % schedule_->frame.chunks);
-    const Extent extent = layout_.extent(Space::kOutput, lane.channel, lane.round, s.shard, chunk);
-    const std::byte* source = address(s.srcs[i], lane, s, extent);
-    PutRun* last = nruns > 0 ? &runs[nruns - 1] : nullptr;
-    const uint64_t offset = slot + i * chunk_bytes;
-    if (last && last->inbox_offset + last->bytes == offset &&
-        static_cast<const std::byte*>(last->source) + last->bytes == source) {
-      last->bytes += extent.bytes;
-    } else if (!last || extent.bytes > 0) {
-      TWOHOP_CHECK(nruns < 2, "a put of {} chunks in more than two runs", s.srcs.size());
-      runs[nruns++] = {source, offset, extent.bytes};
-    }
-  }
-  if (nruns == 0) runs[nruns++] = {nullptr, slot, 0};  // a put of no chunks: a message all the same
-  c_.endpoint->put(s.link, {number_, signature_}, {runs, nruns});
+  for (int i = 0; i < n; ++i) runs[i] = {pieces[i].source, pieces[i].inbox_offset, pieces[i].bytes};
+  c_.endpoint->put(s.link, {number_, signature_}, {runs, static_cast<size_t>(n)});
   return true;
 }
 
-std::byte* Execution::address(const BoundRef& ref, const Lane& lane, const BoundStep& s, const Extent& output) const {
-  const uint64_t chunk_bytes = layout_.chunk_bytes();
-  switch (ref.space) {
-    case Space::kInput: {
-      const Extent e = layout_.extent(Space::kInput, lane.channel, lane.round, s.shard, static_cast<int>(s.chunk));
-      return static_cast<std::byte*>(const_cast<void*>(call_.send)) + e.offset;
-    }
-    case Space::kOutput:
-      return static_cast<std::byte*>(call_.recv) + output.offset;
-    case Space::kWindow: {
-      const auto slot = static_cast<uint64_t>(ref.index.at(lane.round)) % schedule_->frame.slots;
-      return ref.base + half_ * c_.limits.window_bytes + (ref.first_slot + slot) * chunk_bytes;
-    }
-    case Space::kInbox: {
-      const auto slot = static_cast<uint64_t>(ref.index.at(lane.round)) % schedule_->frame.put_slots;
-      return ref.base + half_ * c_.limits.inbox_bytes +
-             (slot * schedule_->frame.chunks_per_put + ref.part) * chunk_bytes;
-    }
-  }
-  return nullptr;
-}
-
 void Execution::copy(const Lane& lane, const BoundStep& s) {
-  const Extent extent = layout_.extent(Space::kOutput, lane.channel, lane.round, s.shard, static_cast<int>(s.chunk));
+  const Extent extent = places_.output_extent(lane.channel, lane.round, s);
   if (extent.bytes == 0) return;
-  std::byte* dst = address(s.dst, lane, s, extent);
-  const std::byte* src = address(s.srcs[0], lane, s, extent);
+  std::byte* dst = places_.address(s.dst, lane.channel, lane.round, s, extent);
+  const std::byte* src = places_.address(s.srcs[0], lane.channel, lane.round, s, extent);
   if (dst != src) std::memcpy(dst, src, extent.bytes);
 }
 
 void Execution::reduce(const Lane& lane, const BoundStep& s) {
-  const Extent extent = layout_.extent(Space::kOutput, lane.channel, lane.round, s.shard, static_cast<int>(s.chunk));
+  const Extent extent = places_.output_extent(lane.channel, lane.round, s);
   if (extent.bytes == 0) return;
   const void* srcs[kMaxReduceSources];
   Scalar scales[kMaxReduceSources];
   for (size_t i = 0; i < s.srcs.size(); ++i) {
-    srcs[i] = address(s.srcs[i], lane, s, extent);
+    srcs[i] = places_.address(s.srcs[i], lane.channel, lane.round, s, extent);
     if (!scaled_) continue;
     const int raw = s.srcs[i].raw_local;
     scales[i] = raw < 0 ? one(call_.type) : c_.node->control(raw).notices[half_].scale;
   }
-  reduce_(address(s.dst, lane, s, extent), srcs, static_cast<int>(s.srcs.size()), scaled_ ? scales : nullptr,
-          s.final ? divisor_ : 1, extent.bytes / element_bytes_);
+  reduce_(places_.address(s.dst, lane.channel, lane.round, s, extent), srcs, static_cast<int>(s.srcs.size()),
+          scaled_ ? scales : nullptr, s.final ? divisor_ : 1, extent.bytes / element_bytes_);
 }
 
 bool Execution::sources_sent() const {

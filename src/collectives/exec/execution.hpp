@@ -9,6 +9,8 @@
 
 #include "collectives/exec/bound_schedule.hpp"
 #include "collectives/exec/call.hpp"
+#include "collectives/exec/chunk_address.hpp"
+#include "collectives/exec/node_group.hpp"
 #include "collectives/plan/layout.hpp"
 
 namespace twohop {
@@ -61,8 +63,6 @@ class Execution {
   bool put(const Lane& lane, const BoundStep& s);
   void copy(const Lane& lane, const BoundStep& s);
   void reduce(const Lane& lane, const BoundStep& s);
-  std::byte* address(const BoundRef& ref, const Lane& lane, const BoundStep& s, const Extent& extent) const;
-  uint64_t tagged(uint64_t count) const { return number_ << 32 | count; }
   bool sources_sent() const;
   void finish();
 
@@ -85,6 +85,7 @@ class Execution {
   uint64_t signature_ = 0;
   const BoundSchedule* schedule_ = nullptr;
   Layout layout_;
+  CallPlaces places_;
   uint64_t half_ = 0;  // 0 or 1
   bool opened_ = false;
   std::vector<Lane> lanes_;
