@@ -8,29 +8,6 @@
 #include "device/flags.hpp"
 
 namespace twohop {
-namespace {
-
-MathOp math_op(Operation op) {
-  switch (op) {
-    case Operation::kProd:
-      return MathOp::kProd;
-    case Operation::kMax:
-      return MathOp::kMax;
-    case Operation::kMin:
-      return MathOp::kMin;
-    default:
-      return MathOp::kSum;
-  }
-}
-
-Scalar own_scale(const Call& call, int nranks) {
-  if (call.op == Operation::kPreMulSum) return call.pre_multiplier;
-  if (call.op == Operation::kAvg) return reciprocal(call.type, static_cast<uint64_t>(nranks));
-  return one(call.type);
-}
-
-}  // namespace
-
 Execution::Execution(ExecutionContext context) : c_(std::move(context)) {
   verified_.resize(c_.node->size());
   const LinkTable& mine = c_.tables[c_.node->me()];
@@ -58,17 +35,11 @@ void Execution::start(const Call& call, const Algorithm& algorithm, uint64_t num
   schedule_ = &schedule_for(algorithm, call);
   element_bytes_ = type_size(call.type);
   layout_ = Layout(schedule_->frame, *c_.cluster, call.count * element_bytes_, c_.limits);
-  places_ = {.extents = layout_.extents(),
-             .send = static_cast<const std::byte*>(call.send),
-             .recv = static_cast<std::byte*>(call.recv),
-             .window_bytes = c_.limits.window_bytes,
-             .inbox_bytes = c_.limits.inbox_bytes,
-             .slots = schedule_->frame.slots,
-             .put_slots = schedule_->frame.put_slots,
-             .half = static_cast<uint32_t>(half_)};
+  places_ = places_of(call, schedule_->frame, layout_, c_.limits);
+  places_.half = static_cast<uint32_t>(half_);
   reduce_ = reduce_kernel(c_.isa, call.type, math_op(call.op));
-  scaled_ = call.op == Operation::kPreMulSum || (call.op == Operation::kAvg && is_floating(call.type));
-  divisor_ = call.op == Operation::kAvg && !is_floating(call.type) ? static_cast<uint64_t>(c_.cluster->nranks()) : 1;
+  scaled_ = scales_contributions(call);
+  divisor_ = divisor_of(call, c_.cluster->nranks());
   lanes_.clear();
   for (int channel = 0; channel < layout_.channels(); ++channel)
     for (size_t l = 0; l < schedule_->lanes[channel].size(); ++l) {

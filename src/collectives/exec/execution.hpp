@@ -9,7 +9,7 @@
 
 #include "collectives/exec/bound_schedule.hpp"
 #include "collectives/exec/call.hpp"
-#include "collectives/exec/chunk_address.hpp"
+#include "collectives/exec/call_places.hpp"
 #include "collectives/exec/node_group.hpp"
 #include "collectives/plan/layout.hpp"
 
