@@ -24,18 +24,24 @@ if(TWOHOP_HAS_CUDA)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90)  # 90: sm_90, and PTX for what comes after it
   endif()
-  if(CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
-    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+  if(NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/scripts/nvcc-log)
+    if(CCACHE)
+      list(APPEND CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+    endif()
   endif()
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   enable_language(CUDA)
   set(CMAKE_CUDA_STANDARD 20)
-  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_EXTENSIONS OFF)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # nvcc has C++20 since 12.0, and CMake has known it since 3.26
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
   set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
   # -fmad=false: the same bits as the host's kernels. Constexpr functions of plan and device serve both sides.
-  add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;--expt-relaxed-constexpr;-Werror=all-warnings>"
-                      "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Werror,-ffp-contract=off>")
+  add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-Xptxas=-v;--expt-relaxed-constexpr;-Werror=all-warnings>"
+                      "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Werror,-Wno-unknown-pragmas,-ffp-contract=off>")
   # libcu++ for C++ files too (device/flags.hpp); since CUDA 13 its headers are in a folder of their own.
   foreach(folder ${CUDAToolkit_INCLUDE_DIRS})
     if(EXISTS ${folder}/cccl/cuda/atomic)

@@ -90,7 +90,15 @@ class ChunkReduction {
     for (; at < packs; at += step) packs_at<1>(at, step);
     // The rest, or all where an address is not a multiple of 16.
     const size_t count = bytes / sizeof(Bits);
-    for (size_t i = packs * Pack<E>::kElements + group.thread(); i < count; i += step) element_at(i);
+    const size_t first = packs * Pack<E>::kElements + group.thread();
+    for (size_t i = first; i < count; i += step) element_at(i);
+    if constexpr (!E::kFloating && kOp == MathOp::kSum) {
+      if (divisor_ <= 1) return;
+      // An average: what this thread has written, in place.
+      for (at = group.thread(); at < packs; at += step)
+        for (size_t i = 0; i < Pack<E>::kElements; ++i) divide(at * Pack<E>::kElements + i);
+      for (size_t i = first; i < count; i += step) divide(i);
+    }
   }
 
  private:
@@ -100,41 +108,48 @@ class ChunkReduction {
     return is_multiple(all, kPackBytes);
   }
 
+  /// Pack by pack from the loaded words to the result, so that few accumulators are live at a time.
   template <int kPacks>
   TWOHOP_HD void packs_at(size_t at, size_t step) const {
-    Pack<E> result[kPacks], next[kPacks];
-    load(result, 0, at, step);
+    Pack<E> result[kPacks];
+    Words words[kPacks];
+    load(words, 0, at, step);
+    TWOHOP_UNROLL
+    for (int u = 0; u < kPacks; ++u) result[u] = scaled(words[u], 0);
     for (int s = 1; s < in_.count; ++s) {
-      load(next, s, at, step);
+      load(words, s, at, step);
       TWOHOP_UNROLL
-      for (int u = 0; u < kPacks; ++u) result[u].each([&](int i, auto x) { return F::fold(x, next[u].acc[i]); });
+      for (int u = 0; u < kPacks; ++u) {
+        const Pack<E> next = scaled(words[u], s);
+        result[u].each([&](int i, auto x) { return F::fold(x, next.acc[i]); });
+      }
     }
     TWOHOP_UNROLL
-    for (int u = 0; u < kPacks; ++u) {
-      if constexpr (!E::kFloating)
-        if (divisor_ > 1) result[u].each([&](int, auto x) { return E::divide(x, divisor_); });
-      store_words(dst_ + (at + u * step) * kPackBytes, result[u].narrow());
-    }
+    for (int u = 0; u < kPacks; ++u) store_words(dst_ + (at + u * step) * kPackBytes, result[u].narrow());
   }
   template <int kPacks>
-  TWOHOP_HD void load(Pack<E> (&packs)[kPacks], int source, size_t at, size_t step) const {
-    Words words[kPacks];
+  TWOHOP_HD void load(Words (&words)[kPacks], int source, size_t at, size_t step) const {
     TWOHOP_UNROLL
     for (int u = 0; u < kPacks; ++u) words[u] = load_words(in_.srcs[source] + (at + u * step) * kPackBytes);
-    TWOHOP_UNROLL
-    for (int u = 0; u < kPacks; ++u) packs[u].widen(words[u]);
-    if (in_.scales == nullptr) return;
-    const auto by = E::scale(in_.scales[source]);
-    TWOHOP_UNROLL
-    for (int u = 0; u < kPacks; ++u) packs[u].each([&](int, auto x) { return F::scaled(x, by); });
+  }
+  TWOHOP_HD Pack<E> scaled(const Words& words, int source) const {
+    Pack<E> pack;
+    pack.widen(words);
+    if (in_.scales != nullptr) {
+      const auto by = E::scale(in_.scales[source]);
+      pack.each([&](int, auto x) { return F::scaled(x, by); });
+    }
+    return pack;
   }
 
   TWOHOP_HD void element_at(size_t i) const {
     auto result = element_of(0, i);
     for (int s = 1; s < in_.count; ++s) result = F::fold(result, element_of(s, i));
-    if constexpr (!E::kFloating)
-      if (divisor_ > 1) result = E::divide(result, divisor_);
     reinterpret_cast<Bits*>(dst_)[i] = E::narrow(result);
+  }
+  TWOHOP_HD void divide(size_t i) const {
+    Bits& x = reinterpret_cast<Bits*>(dst_)[i];
+    x = E::divide(x, divisor_);
   }
   TWOHOP_HD typename E::Acc element_of(int source, size_t i) const {
     const auto x = E::widen(reinterpret_cast<const Bits*>(in_.srcs[source])[i]);

@@ -33,7 +33,11 @@ class HostGroup {
   LoopScratch& scratch() { return shared_.scratch; }
   void pause(unsigned turns) {
     random_delay();
-    if (turns > 4) std::this_thread::yield();
+    // More threads than cores: who waits for long must leave them to the others.
+    if (turns > 32)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    else if (turns > 4)
+      std::this_thread::yield();
   }
 
  private:
@@ -146,7 +150,7 @@ void LoopRank::connect() {
 void LoopRank::progress() {
   while (!over_) {
     random_delay();
-    if (!*hop_->progress()) std::this_thread::yield();
+    if (!*hop_->progress()) std::this_thread::sleep_for(std::chrono::microseconds(30));
   }
 }
 
@@ -205,9 +209,9 @@ World::World(const Cluster& cluster_, const WorldSize& size_) : cluster(cluster_
   map.inbox_bytes = WindowMap::pages(std::max(size.inbox_bytes, put_slots * kChunkAlign));
   limits.window_bytes = map.window_bytes;
   limits.inbox_bytes = map.inbox_bytes;
-  limits.chunk_bytes = 512;
+  limits.chunk_bytes = size.chunk_bytes;
   limits.max_channels = size.channels;
-  limits.bytes_per_channel = 1024;
+  limits.bytes_per_channel = size.bytes_per_channel;
   for (int r = 0; r < cluster.nranks(); ++r)
     for (const LinkId& id : links_of(cluster, r, size.channels).out)
       fabric.try_emplace({id.channel, id.tag, id.src, id.dst});

@@ -63,6 +63,7 @@ class FabricEndpoint : public Endpoint {
 struct WorldSize {
   int channels = 1;
   uint64_t window_bytes = 8192, inbox_bytes = 4096;  // of a half
+  uint64_t chunk_bytes = 512, bytes_per_channel = 1024;
   int threads_per_group = 2;
   Depths depths;
 };

@@ -19,7 +19,7 @@ template <class E, class Group>
 class LaneLoop {
  public:
   TWOHOP_HD LaneLoop(Group& group, const LoopCall& call, uint32_t lane)
-      : g_(group), c_(call), lane_(call.lanes[lane]), opens_(lane == 0), places_(call.places) {}
+      : g_(group), c_(call), lane_(call.lanes[lane]), opens_(lane == 0) {}
 
   TWOHOP_HD void run() {
     if (!open()) return;
@@ -56,9 +56,10 @@ class LaneLoop {
       const uint64_t number = c_.state->finished + 1;
       const bool opened =
           opens_ ? open_call(number) : wait_until([&] { return load_acquire(&c_.state->opened) == number; });
+      g_.scratch().places = c_.places;
+      g_.scratch().places.half = static_cast<uint32_t>(number & 1);
       return opened ? number : 0;
     });
-    places_.half = static_cast<uint32_t>(number_ & 1);
     return number_ != 0;
   }
   /// The memory half of this call was last used by the call before the last: all ranks of the node must have finished
@@ -166,7 +167,7 @@ class LaneLoop {
   }
 
   TWOHOP_HD void copy(const BoundStep& s, int64_t round) {
-    const Extent extent = places_.output_extent(lane_.channel, round, s);
+    const Extent extent = g_.scratch().places.output_extent(lane_.channel, round, s);
     if (extent.bytes == 0) return;
     std::byte* dst = address(s.dst, s, round, extent);
     const std::byte* src = address(s.srcs[0], s, round, extent);
@@ -175,7 +176,7 @@ class LaneLoop {
   }
 
   TWOHOP_HD void reduce(const BoundStep& s, int64_t round) {
-    const Extent extent = places_.output_extent(lane_.channel, round, s);
+    const Extent extent = g_.scratch().places.output_extent(lane_.channel, round, s);
     if (extent.bytes == 0) return;
     LoopScratch& scratch = g_.scratch();
     for (uint32_t i = g_.thread(); i < s.srcs.count; i += g_.threads()) {
@@ -191,7 +192,7 @@ class LaneLoop {
     return raw_local < 0 ? c_.one : page_of(c_.boards[raw_local]).notices[number_ & 1].scale;
   }
   TWOHOP_HD std::byte* address(const BoundRef& ref, const BoundStep& s, int64_t round, const Extent& extent) const {
-    return places_.address(ref, lane_.channel, round, s, extent);
+    return g_.scratch().places.address(ref, lane_.channel, round, s, extent);
   }
 
   /// Every data step ended in sync(), so all of the group's writes are covered by each thread's release.
@@ -208,39 +209,34 @@ class LaneLoop {
     const uint64_t must_be_consumed = number < slots ? link.before_last : link.start + number - slots + 1;
     const uint64_t* consumed = &c_.out_words[s.link].consumed;
     if (!wait_until([&] { return reached(load_acquire(consumed), must_be_consumed); })) return false;
-    PutPiece pieces[2];
-    const int n = pieces_of_put(places_, s, lane_.channel, round, c_.frame_chunks, pieces);
+    PutPiece(&pieces)[2] = g_.scratch().pieces;
+    const int n = pieces_of_put(g_.scratch().places, s, lane_.channel, round, c_.frame_chunks, pieces);
     if (n == 0) return fail(LoopFault::kPutTooScattered, s.link, 0);
-    PutEntry entry{.sequence = 0,
-                   .request = PutRequest::kPut,
-                   .link = s.link,
-                   .call = number_,
-                   .signature = c_.signature,
-                   .pieces = static_cast<uint32_t>(n),
-                   .unused = 0,
-                   .piece = {}};
-    for (int i = 0; i < n; ++i) entry.piece[i] = {pieces[i].source, pieces[i].inbox_offset, pieces[i].bytes};
     ++link.posted;
-    return c_.queue.push(entry, [&](auto free) { return wait_until(free); });
+    return c_.queue.push([&](auto free) { return wait_until(free); },
+                         [&](PutEntry& e) {
+                           e.request = PutRequest::kPut;
+                           e.link = s.link;
+                           e.call = number_;
+                           e.signature = c_.signature;
+                           e.pieces = static_cast<uint32_t>(n);
+                           for (int i = 0; i < n; ++i)
+                             e.piece[i] = {pieces[i].source, pieces[i].inbox_offset, pieces[i].bytes};
+                         });
   }
   TWOHOP_HD bool release(const BoundStep& s) {
-    PutEntry entry{.sequence = 0,
-                   .request = PutRequest::kRelease,
-                   .link = s.link,
-                   .call = number_,
-                   .signature = 0,
-                   .pieces = 0,
-                   .unused = 0,
-                   .piece = {}};
     ++c_.in[s.link].posted;
-    return c_.queue.push(entry, [&](auto free) { return wait_until(free); });
+    return c_.queue.push([&](auto free) { return wait_until(free); },
+                         [&](PutEntry& e) {
+                           e.request = PutRequest::kRelease;
+                           e.link = s.link;
+                         });
   }
 
   Group& g_;
   const LoopCall& c_;
   const LoopLane& lane_;
   const bool opens_;
-  CallPlaces places_;
   uint64_t number_ = 0, signals_ = 0, verified_ = 0;
   unsigned spoken_ = 0;
 };

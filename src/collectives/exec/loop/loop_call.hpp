@@ -88,9 +88,11 @@ struct LoopCall {
 
 /// What a lane's group of threads shares.
 struct LoopScratch {
+  CallPlaces places;  // of this call
   const std::byte* srcs[kMaxReduceSources];
   Scalar scales[kMaxReduceSources];
-  uint64_t said[2];  // by the leader
+  uint64_t said[2];    // by the leader
+  PutPiece pieces[2];  // the leader's own
 };
 
 TWOHOP_HD inline uint64_t* word_of(std::atomic<uint64_t>& word) {

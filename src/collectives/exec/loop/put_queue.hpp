@@ -35,18 +35,13 @@ struct PutQueue {
   const uint64_t* taken = nullptr;  // written by the consumer
   uint64_t capacity = 0;
 
-  /// `wait(condition)` returns false when the call is to end.
-  template <class Wait>
-  TWOHOP_HD bool push(const PutEntry& what, Wait&& wait) const {
+  /// `fill` writes everything but the sequence number. `wait(condition)` returns false when the call is to end.
+  template <class Wait, class Fill>
+  TWOHOP_HD bool push(Wait&& wait, Fill&& fill) const {
     const uint64_t ticket = fetch_add(tickets, 1);
     if (!wait([&] { return reached(load_acquire(taken) + capacity, ticket + 1); })) return false;
     PutEntry& entry = entries[ticket % capacity];
-    entry.request = what.request;
-    entry.link = what.link;
-    entry.call = what.call;
-    entry.signature = what.signature;
-    entry.pieces = what.pieces;
-    for (uint32_t i = 0; i < what.pieces; ++i) entry.piece[i] = what.piece[i];
+    fill(entry);
     store_release(&entry.sequence, ticket + 1);
     return true;
   }
