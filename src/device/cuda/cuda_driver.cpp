@@ -26,11 +26,29 @@ Result<> find(const char* name, Function** function) {
 
 Result<CudaDriver> find_all() {
   CudaDriver d;
-  for (const Result<>& found :
-       {find("cuMemGetAddressRange", &d.mem_get_address_range), find("cuPointerGetAttribute", &d.pointer_get_attribute),
-        find("cuPointerSetAttribute", &d.pointer_set_attribute),
-        find("cuMemGetHandleForAddressRange", &d.mem_get_handle_for_address_range),
-        find("cuGetErrorString", &d.get_error_string), find("cuGetErrorName", &d.get_error_name)})
+  for (const Result<>& found : {find("cuMemGetAddressRange", &d.mem_get_address_range),
+                                find("cuPointerGetAttribute", &d.pointer_get_attribute),
+                                find("cuPointerSetAttribute", &d.pointer_set_attribute),
+                                find("cuMemGetHandleForAddressRange", &d.mem_get_handle_for_address_range),
+                                find("cuMemCreate", &d.mem_create),
+                                find("cuMemRelease", &d.mem_release),
+                                find("cuMemExportToShareableHandle", &d.mem_export),
+                                find("cuMemImportFromShareableHandle", &d.mem_import),
+                                find("cuMemGetAllocationGranularity", &d.mem_granularity),
+                                find("cuMemAddressReserve", &d.mem_address_reserve),
+                                find("cuMemAddressFree", &d.mem_address_free),
+                                find("cuMemMap", &d.mem_map),
+                                find("cuMemUnmap", &d.mem_unmap),
+                                find("cuMemSetAccess", &d.mem_set_access),
+                                find("cuMemAlloc", &d.mem_alloc),
+                                find("cuMemFree", &d.mem_free),
+                                find("cuMemsetD8", &d.memset_d8),
+                                find("cuIpcGetMemHandle", &d.ipc_get_mem_handle),
+                                find("cuIpcOpenMemHandle", &d.ipc_open_mem_handle),
+                                find("cuIpcCloseMemHandle", &d.ipc_close_mem_handle),
+                                find("cuDeviceGetAttribute", &d.device_get_attribute),
+                                find("cuGetErrorString", &d.get_error_string),
+                                find("cuGetErrorName", &d.get_error_name)})
     if (!found) return found.error();
   return d;
 }
