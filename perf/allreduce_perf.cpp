@@ -13,6 +13,7 @@
 #include "json_report.hpp"
 #include "preflight.hpp"
 #include "result_table.hpp"
+#include "tune_table.hpp"
 
 namespace twohop::perf {
 namespace {
@@ -52,7 +53,7 @@ class Printer {
   }
   /// With one scheme rows appear as they are measured; several would mix, so their blocks follow at the end.
   void begin_cycle() {
-    if (live()) print("# scheme " + options_.schemes[0] + "\n" + table_header(options_.per_iteration));
+    if (live()) print("# scheme " + options_.schemes[0] + "\n" + table_header(extra()));
   }
   void add(const std::vector<Row>& rows) {
     if (!live()) return;
@@ -61,7 +62,7 @@ class Printer {
   void end_cycle(const std::vector<Row>& rows) {
     for (const auto& scheme : options_.schemes) {
       if (!live()) {
-        print("# scheme " + scheme + "\n" + table_header(options_.per_iteration));
+        print("# scheme " + scheme + "\n" + table_header(extra()));
         for (const Row& row : rows)
           if (row.scheme == scheme) print(line(row));
       }
@@ -72,7 +73,8 @@ class Printer {
 
  private:
   bool live() const { return options_.schemes.size() == 1; }
-  std::string line(const Row& row) const { return table_row(row, session_.nranks(), options_.per_iteration); }
+  ExtraColumns extra() const { return {options_.per_iteration, options_.verbs}; }
+  std::string line(const Row& row) const { return table_row(row, session_.nranks(), extra()); }
 
   void footer(const std::vector<Row>& rows, const std::string& scheme) {
     uint64_t wrong = 0;
@@ -104,7 +106,7 @@ bool write_file(const std::string& path, const std::string& text) {
   file << text;
   file.close();
   if (file) return true;
-  fmt::print(stderr, "allreduce_perf: --json {}: cannot be written\n", path);
+  fmt::print(stderr, "allreduce_perf: {}: cannot be written\n", path);
   return false;
 }
 
@@ -135,6 +137,8 @@ int run(const PerfOptions& options, const Session& session, const std::vector<si
     all.insert(all.end(), rows.begin(), rows.end());
     if (session.rank() == 0 && !options.json_file.empty() &&
         !write_file(options.json_file, json_report(options, session.shape(), session.launcher().name(), all)))
+      exit_code = 3;
+    if (session.rank() == 0 && !options.tune_file.empty() && !write_file(options.tune_file, tune_table(all)))
       exit_code = 3;
   }
   return exit_code;

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <map>
 #include <new>
+#include <span>
+#include <type_traits>
 #include <utility>
 
 namespace twohop::perf {
@@ -25,10 +27,11 @@ double now_us() {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-uint64_t sent_bytes(twohopComm_t comm) {
-  twohopCounters_t counters{};
-  counters.size = sizeof counters;
-  return twohopCommGetCounters(comm, &counters) == twohopSuccess ? counters.net_bytes_sent : 0;
+/// For gathering: a struct of doubles as numbers.
+template <class Counts>
+std::span<const double> numbers_of(const Counts& counts) {
+  static_assert(std::is_trivially_copyable_v<Counts> && sizeof(Counts) % sizeof(double) == 0);
+  return {reinterpret_cast<const double*>(&counts), sizeof(Counts) / sizeof(double)};
 }
 
 }  // namespace
@@ -45,9 +48,15 @@ struct Bench::Case {
 struct Bench::Samples {
   std::vector<std::vector<double>> times_us;  // [call][iteration]
   std::vector<double> sent, wrong;            // [call]
+  std::vector<RankCounts> counts;             // [call]
+  RankRetries retries;                        // of all calls
   int node = 0;
 
-  explicit Samples(size_t calls) : times_us(calls), sent(calls), wrong(calls) {}
+  explicit Samples(size_t calls) : times_us(calls), sent(calls), wrong(calls), counts(calls) {}
+  void count(size_t call, const twohopCounters_t& before, const twohopCounters_t& after) {
+    sent[call] += static_cast<double>(after.net_bytes_sent - before.net_bytes_sent);
+    counts[call].add(before, after);
+  }
 };
 
 Bench::Bench(const Session& session, const PerfOptions& options, size_t max_bytes)
@@ -74,8 +83,10 @@ void Bench::call(const Case& c, size_t scheme, size_t which) const {
 void Bench::time_batch(const Case& c, size_t scheme, int iters, Samples& samples) const {
   twohopComm_t comm = session_.schemes()[scheme].comm;
   size_t calls = c.counts.size();
+  const bool ask_devices = options_.verbs || !options_.json_file.empty();  // it takes a while: not near the clock
+  const twohopCounters_t at_start = read_counters(comm, ask_devices);
   session_.require(twohopBarrier(comm, nullptr), "twohopBarrier", comm);
-  uint64_t sent = sent_bytes(comm);
+  twohopCounters_t before = read_counters(comm, false);
   double last = now_us();
   for (int i = 0; i < iters; ++i)
     for (size_t k = 0; k < calls; ++k) {
@@ -83,12 +94,13 @@ void Bench::time_batch(const Case& c, size_t scheme, int iters, Samples& samples
       double now = now_us();
       samples.times_us[k].push_back(now - last);
       last = now;
-      if (calls == 1) continue;  // one call: its bytes are counted over the whole batch, outside the clock
-      uint64_t total = sent_bytes(comm);
-      samples.sent[k] += static_cast<double>(total - std::exchange(sent, total));
+      if (calls == 1) continue;  // one call: it is counted over the whole batch, outside the clock
+      const twohopCounters_t after = read_counters(comm, false);
+      samples.count(k, std::exchange(before, after), after);
       last = now_us();
     }
-  if (calls == 1) samples.sent[0] += static_cast<double>(sent_bytes(comm) - sent);
+  if (calls == 1) samples.count(0, before, read_counters(comm, false));
+  samples.retries.add(at_start, read_counters(comm, ask_devices));
 }
 
 void Bench::check(const Case& c, size_t scheme, Samples& samples) const {
@@ -134,6 +146,9 @@ std::vector<Bench::Samples> Bench::share(const Samples& mine, size_t calls) cons
   for (const auto& times : mine.times_us) flat.insert(flat.end(), times.begin(), times.end());
   flat.insert(flat.end(), mine.sent.begin(), mine.sent.end());
   flat.insert(flat.end(), mine.wrong.begin(), mine.wrong.end());
+  auto add = [&](std::span<const double> more) { flat.insert(flat.end(), more.begin(), more.end()); };
+  for (const RankCounts& counts : mine.counts) add(numbers_of(counts));
+  add(numbers_of(mine.retries));
   flat.push_back(session_.node());
   std::vector<double> all = session_.gather(flat);
   std::vector<Samples> ranks(static_cast<size_t>(session_.nranks()), Samples(calls));
@@ -146,6 +161,12 @@ std::vector<Bench::Samples> Bench::share(const Samples& mine, size_t calls) cons
     for (size_t k = 0; k < calls; ++k) take(rank.times_us[k], mine.times_us[k].size());
     take(rank.sent, calls);
     take(rank.wrong, calls);
+    auto take_counts = [&](auto& counts) {
+      std::memcpy(static_cast<void*>(&counts), &*at, sizeof counts);
+      at += static_cast<std::ptrdiff_t>(numbers_of(counts).size());
+    };
+    for (RankCounts& counts : rank.counts) take_counts(counts);
+    take_counts(rank.retries);
     rank.node = static_cast<int>(*at++);
   }
   return ranks;
@@ -157,6 +178,8 @@ Measurement Bench::merge(const std::vector<Samples>& ranks, size_t first, size_t
   std::vector<double> times;
   std::map<int, double> sent_by_node;
   double wrong = 0;
+  Measurement m;
+  std::vector<RankRetries> retries;
   for (const auto& rank : ranks) {
     for (size_t i = 0; i < iters; ++i) {
       double sum = 0;
@@ -166,9 +189,12 @@ Measurement Bench::merge(const std::vector<Samples>& ranks, size_t first, size_t
     for (size_t k = first; k < last; ++k) {
       sent_by_node[rank.node] += rank.sent[k] / static_cast<double>(iters);
       wrong += rank.wrong[k];
+      m.network.add(rank.counts[k]);
     }
+    retries.push_back(rank.retries);
   }
-  Measurement m;
+  // A device's counters are not read between the calls of a step.
+  if (first == 0 && last == ranks[0].times_us.size()) m.network.retries = total_retries(retries);
   auto combined = combine_ranks(times, iters, options_.average);
   m.time_us = median_of_round_means(combined, rounds);
   m.time = summarize(combined);

@@ -22,7 +22,13 @@ json result(const Row& row, const Measurement& m, bool in_place, int nranks) {
          {"algbw", algbw(bytes, m.time_us)},
          {"busbw", busbw(bytes, m.time_us, nranks)},
          {"nwrong", m.nwrong ? json(*m.nwrong) : json(nullptr)},
-         {"internode_bytes", m.internode_bytes}};
+         {"internode_bytes", m.internode_bytes},
+         {"puts", m.network.puts},
+         {"doorbells", m.network.doorbells},
+         {"work_requests", m.network.work_requests},
+         {"signalled_completions", m.network.signalled_completions},
+         {"rail_bytes", m.network.rail_bytes},
+         {"retries", m.network.retries ? json(*m.network.retries) : json(nullptr)}};
   if (row.bucket >= 0) r["bucket"] = row.bucket;
   if (row.whole_step) r["bucket"] = "step";
   return r;

@@ -11,7 +11,9 @@
 namespace twohop::perf {
 namespace {
 
-const std::vector<std::string> kSchemes{"flat", "flat-naive", "two-hop", "auto"};
+const std::vector<std::string> kSchemes{"flat",          "flat-naive",  "flat-tree", "two-hop",
+                                        "two-hop-tree",  "two-hop-log", "node-ring", "node-ring-tree",
+                                        "node-ring-log", "one-shot",    "auto"};
 
 /// Text to list: "all" becomes everything, otherwise a comma-separated choice from `known`.
 std::vector<std::string> choose(const std::string& flag, const std::string& text,
@@ -85,9 +87,18 @@ void add_nccl_tests_flags(CLI::App& app, PerfOptions& o) {
 }
 
 void add_own_flags(CLI::App& app, PerfOptions& o) {
-  add_choice(app, "--scheme", o.schemes, kSchemes, "flat,flat-naive,two-hop,auto or all; several are compared (auto)");
+  add_choice(app, "--scheme", o.schemes, kSchemes,
+             "auto (what TWOHOP_ALGO allows), an algorithm of its list, or all; several are compared (auto)");
   app.add_option("--ranks-per-node", o.ranks_per_node, "cut each host into virtual nodes of this many ranks")
       ->check(CLI::Range(0, 1024));
+  app.add_flag(
+      "--verbs", o.verbs,
+      "adds puts bells WRs signals rail_bytes retries: what the network did in the row's timed iterations, all "
+      "ranks together");
+  app.add_option("--tune", o.tune_file,
+                 "measures all schemes unless --scheme names some, and writes the fastest of each size into this file, "
+                 "for TWOHOP_TUNER_FILE")
+      ->check([](const std::string& path) { return path.empty() ? "the file's name is empty" : ""; });
   app.add_option("--buckets", o.buckets_file, "times the byte sizes in this file, in order, as one training step")
       ->check(CLI::ExistingFile);
 }
@@ -168,6 +179,7 @@ std::variant<PerfOptions, ParseStop> parse_options(int argc, const char* const* 
   add_gpu_flags(app);
   try {
     app.parse(argc, argv);
+    if (!options.tune_file.empty() && options.schemes == PerfOptions().schemes) options.schemes = kSchemes;
     check_combinations(options);
   } catch (const CLI::CallForHelp&) {
     return ParseStop{0, app.help()};

@@ -49,9 +49,9 @@ std::string lacking_memory(const PerfOptions& options, const Session& session, s
 }
 
 /// Leaves a file that is there as it is.
-std::string unwritable(const std::string& path) {
+std::string unwritable(const char* flag, const std::string& path) {
   FILE* file = std::fopen(path.c_str(), "a");
-  if (!file) return fmt::format("--json {}: cannot be written: {}", path, std::strerror(errno));
+  if (!file) return fmt::format("{} {}: cannot be written: {}", flag, path, std::strerror(errno));
   std::fclose(file);
   return "";
 }
@@ -60,7 +60,10 @@ std::string unwritable(const std::string& path) {
 
 bool all_ranks_ready(const PerfOptions& options, const Session& session, size_t largest) {
   std::string problem = lacking_memory(options, session, largest);
-  if (problem.empty() && session.rank() == 0 && !options.json_file.empty()) problem = unwritable(options.json_file);
+  if (problem.empty() && session.rank() == 0 && !options.json_file.empty())
+    problem = unwritable("--json", options.json_file);
+  if (problem.empty() && session.rank() == 0 && !options.tune_file.empty())
+    problem = unwritable("--tune", options.tune_file);
   if (!problem.empty())
     fmt::print(stderr, "allreduce_perf: rank {} of {}: {}\n", session.rank(), session.nranks(), problem);
   double bad = !problem.empty();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "iteration_stats.hpp"
+#include "network_counts.hpp"
 
 namespace twohop::perf {
 
@@ -20,6 +21,7 @@ struct Measurement {
   IterationStats slowest_rank;     // over the iterations, of the slowest rank in each; us
   std::optional<uint64_t> nwrong;  // elements, all ranks; empty: not checked
   double internode_bytes = 0;      // out of the busiest node, per call
+  NetworkCounts network;           // over the iterations, all ranks
 };
 
 struct Row {

@@ -8,24 +8,71 @@
 namespace twohop::perf {
 namespace {
 
-std::string half_row(const Measurement& m, const Row& row, int nranks, bool per_iteration) {
+std::string count(uint64_t n, bool known) {
+  return known ? std::to_string(n) : "-";
+}
+
+/// Where no rail carries anything, only puts are known; a `-` is not a 0.
+std::string verbs_part(const NetworkCounts& n) {
+  const bool rails = !n.rail_bytes.empty();
+  std::string bytes;
+  for (uint64_t b : n.rail_bytes) bytes += fmt::format("{}{}", bytes.empty() ? "" : "/", b);
+  return fmt::format("  {:>8}  {:>8}  {:>8}  {:>8}  {:>20}  {:>7}", n.puts, count(n.doorbells, rails),
+                     count(n.work_requests, rails), count(n.signalled_completions, rails), rails ? bytes : "-",
+                     count(n.retries.value_or(0), rails && n.retries));
+}
+
+std::string half_row(const Measurement& m, const Row& row, int nranks, ExtraColumns extra) {
   auto bytes = static_cast<double>(row.bytes);
   std::string wrong = m.nwrong ? fmt::format("{:6g}", static_cast<double>(*m.nwrong)) : "   N/A";
   std::string text = fmt::format("  {}  {}  {}  {}", fit_number(m.time_us, 7), fit_number(algbw(bytes, m.time_us), 6),
                                  fit_number(busbw(bytes, m.time_us, nranks), 6), wrong);
-  if (per_iteration) {
+  if (extra.per_iteration) {
     const auto& s = m.slowest_rank;
     text += fmt::format("  {}  {}  {}  {}", fit_number(s.min, 7), fit_number(s.max, 7), fit_number(s.p99, 7),
                         fit_number(s.cv_percent, 7));
   }
-  return text;
+  return extra.verbs ? text + verbs_part(m.network) : text;
 }
 
-std::string header_line(const std::vector<std::string>& left, const std::vector<std::string>& right) {
+struct Column {
+  const char *name, *unit;
+  int width;
+};
+
+std::vector<Column> half_columns(ExtraColumns extra) {
+  std::vector<Column> columns{{"time", "(us)", 7}, {"algbw", "(GB/s)", 6}, {"busbw", "(GB/s)", 6}, {"#wrong", "", 6}};
+  if (extra.per_iteration)
+    columns.insert(columns.end(),
+                   {{"i_min", "(us)", 7}, {"i_max", "(us)", 7}, {"i_p99", "(us)", 7}, {"i_cv%", "(%)", 7}});
+  if (extra.verbs)
+    columns.insert(columns.end(), {{"puts", "", 8},
+                                   {"bells", "", 8},
+                                   {"WRs", "", 8},
+                                   {"signals", "", 8},
+                                   {"rail_bytes", "(B/B/..)", 20},
+                                   {"retries", "", 7}});
+  return columns;
+}
+
+std::string header_line(const std::vector<std::string>& left, const std::vector<Column>& right,
+                        const char* Column::*text) {
   std::string half;
-  for (size_t i = 0; i < right.size(); ++i) half += fmt::format("  {:>{}}", right[i], i == 0 || i > 3 ? 7 : 6);
+  for (const Column& c : right) half += fmt::format("  {:>{}}", c.*text, c.width);
   return fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{} \n", left[0], left[1], left[2], left[3], left[4], half,
                      half);
+}
+
+/// The line above the columns that says which half is which.
+std::string places_line(const std::vector<Column>& columns, ExtraColumns extra) {
+  std::string blank = fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", "", "", "", "", "");
+  if (!extra.per_iteration && !extra.verbs)
+    return blank + fmt::format("{:11}out-of-place{:23}in-place{:10}\n", "", "", "");
+  size_t width = 0;
+  for (const Column& c : columns) width += 2 + static_cast<size_t>(c.width);
+  const std::string more =
+      fmt::format(" (+{}{})", extra.per_iteration ? " per-iteration" : "", extra.verbs ? " verbs" : "");
+  return blank + fmt::format("{:^{}}{:^{}}\n", "out-of-place" + more, width, "in-place" + more, width);
 }
 
 /// By their place: sizes that round to the same bytes make rows that look alike.
@@ -69,26 +116,28 @@ std::string fit_number(double value, int width) {
   return fmt::format("{:{}.{}e}", value, width, width >= 7 ? 1 : 0);
 }
 
-std::string table_header(bool per_iteration) {
-  std::vector<std::string> names{"time", "algbw", "busbw", "#wrong"}, units{"(us)", "(GB/s)", "(GB/s)", ""};
-  if (per_iteration) {
-    names.insert(names.end(), {"i_min", "i_max", "i_p99", "i_cv%"});
-    units.insert(units.end(), {"(us)", "(us)", "(us)", "(%)"});
-  }
-  std::string blank = fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", "", "", "", "", "");
-  std::string places = per_iteration
-                           ? fmt::format("{:14}out-of-place (+ per-iteration){:32}in-place (+ per-iteration)", "", "")
-                           : fmt::format("{:11}out-of-place{:23}in-place{:10}", "", "", "");
-  return "#\n" + blank + places + "\n" + header_line({"size", "count", "type", "redop", "root"}, names) +
-         header_line({"(B)", "(elements)", "", "", ""}, units);
+std::string table_header(ExtraColumns extra) {
+  const std::vector<Column> columns = half_columns(extra);
+  std::string text = "#\n";
+  if (extra.verbs)
+    text +=
+        "# verbs: totals of a row's timed iterations over all ranks, warmup and checks left out. puts; doorbells "
+        "(bells); "
+        "work\n# requests (WRs); those that asked for a completion (signals); payload sent on rail 0/1/..; retries of "
+        "the "
+        "rails'\n# ports, each port once (its counters include other traffic). -: not counted, as without RDMA rails "
+        "(TCP, "
+        "one node).\n#\n";
+  return text + places_line(columns, extra) +
+         header_line({"size", "count", "type", "redop", "root"}, columns, &Column::name) +
+         header_line({"(B)", "(elements)", "", "", ""}, columns, &Column::unit);
 }
 
-std::string table_row(const Row& row, int nranks, bool per_iteration) {
+std::string table_row(const Row& row, int nranks, ExtraColumns extra) {
   // A whole step is not a call of its own: a comment, so that programs that read the rows do not count it twice.
   std::string size = row.whole_step ? fmt::format("# step {:>5}", row.bytes) : fmt::format("{:>12}", row.bytes);
   return fmt::format("{}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", size, row.count, row.type, row.op, -1,
-                     half_row(row.out_of_place, row, nranks, per_iteration),
-                     half_row(row.in_place, row, nranks, per_iteration));
+                     half_row(row.out_of_place, row, nranks, extra), half_row(row.in_place, row, nranks, extra));
 }
 
 std::string table_footer(uint64_t nwrong, double average_busbw) {

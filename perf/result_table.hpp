@@ -9,8 +9,13 @@
 
 namespace twohop::perf {
 
-std::string table_header(bool per_iteration);
-std::string table_row(const Row& row, int nranks, bool per_iteration);
+/// Columns beside those of nccl-tests, in each half of the table.
+struct ExtraColumns {
+  bool per_iteration = false, verbs = false;
+};
+
+std::string table_header(ExtraColumns extra);
+std::string table_row(const Row& row, int nranks, ExtraColumns extra);
 std::string table_footer(uint64_t nwrong, double average_busbw);
 
 /// A number in `width` columns with as many decimals as fit, as nccl-tests prints it.

@@ -27,7 +27,7 @@ Session::~Session() {
 
 twohopComm_t Session::make(const std::string& algo, const PerfOptions& options) const {
   twohopConfig_t config = TWOHOP_CONFIG_INITIALIZER;
-  config.algo = algo.c_str();
+  config.algo = algo == "auto" ? nullptr : algo.c_str();  // auto: TWOHOP_ALGO may say more
   config.ranks_per_node = options.ranks_per_node;
   config.timeout_s = options.timeout_s;
   twohopComm_t comm = nullptr;

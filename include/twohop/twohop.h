@@ -89,7 +89,7 @@ typedef struct {
   uint32_t version;       /* TWOHOP_VERSION_CODE as the caller was compiled; set by the initializer */
   int32_t nchannels;      /* 1..16; 0: default (TWOHOP_NCHANNELS) */
   double timeout_s;       /* seconds without progress before a call fails; 0: default (TWOHOP_TIMEOUT_S) */
-  const char* algo;       /* "auto", "two-hop", "one-shot", "flat", "flat-naive"; NULL: TWOHOP_ALGO. Copied. */
+  const char* algo;       /* as TWOHOP_ALGO: "auto", "two-hop", "^flat-naive", ...; NULL: TWOHOP_ALGO. Copied. */
   const char* comm_name;  /* name used in messages; NULL: none. Copied. */
   int32_t ranks_per_node; /* >0: cut each host into virtual nodes of this many ranks; 0: TWOHOP_RANKS_PER_NODE */
 } twohopConfig_t;
@@ -216,7 +216,15 @@ TWOHOP_API twohopResult_t twohopRedOpDestroy(twohopRedOp_t op, twohopComm_t comm
 
 /* ---- Counters ------------------------------------------------------------------------------------------ */
 
-/* What this rank has done since init. Snapshot; fill `size` with sizeof(twohopCounters_t) before the call. */
+/* What this rank has done since init. Snapshot; fill `size` with sizeof(twohopCounters_t) before the call: fields are
+ * only ever added at the end, and a caller of another version gets those that both know. Times are in ns.
+ *
+ * Control path: init_ns, first_call_ns, registration_ns. Fast path: call_ns, held_ns, post_ns, completion_ns.
+ * From credits to rail_bytes the network's fields are those of RDMA rails; they are 0 where data goes over TCP or stays
+ * on one node (nrails is 0 then).
+ * From nretry_rails on the fields are read from the devices' own counters, some files of sysfs per rail: a caller in a
+ * hurry sets size to offsetof(twohopCounters_t, nretry_rails) and goes without. */
+#define TWOHOP_MAX_RAILS 16
 typedef struct {
   size_t size;
   uint64_t calls;              /* collectives completed */
@@ -226,6 +234,32 @@ typedef struct {
   uint64_t flushes;            /* batches handed to the network; puts / flushes is the batch size */
   uint64_t sleeps;             /* times a call went to sleep waiting */
   uint64_t yields;             /* times it yielded the core */
+
+  uint64_t init_ns;       /* joining: rendezvous, memory, connections */
+  uint64_t first_call_ns; /* the first collective */
+  uint64_t call_ns;       /* all collectives after it; 0 on one node, where reading the clock would show in a call */
+
+  uint64_t credits;               /* messages that only say that puts were consumed */
+  uint64_t work_requests;         /* posted to send queues: parts of puts, call tags, credits */
+  uint64_t doorbells;             /* ibv_post_send calls; puts / doorbells is what batching gains */
+  uint64_t signalled_completions; /* work requests that ask for a completion */
+  uint64_t held_ns;               /* batches waited for their doorbell, in all */
+  uint64_t post_ns;               /* inside ibv_post_send, in all */
+  uint64_t completion_ns;         /* from a signalled request's doorbell until its completion was seen, in all */
+  uint64_t registrations;         /* of memory, once per rail */
+  uint64_t registered_bytes;      /* in all of them */
+  uint64_t registration_ns;       /* in all of them */
+
+  uint64_t nrails;                       /* entries of the arrays below */
+  uint64_t rail_bytes[TWOHOP_MAX_RAILS]; /* payload sent over each rail */
+
+  /* The rails whose devices count retries (the others' rail_retries are 0), and how often the rails' ports have sent
+   * something again since init, in all. A port's counters are the port's: they include other processes' traffic. */
+  uint64_t nretry_rails;
+  uint64_t retries;
+  uint64_t rail_retries[TWOHOP_MAX_RAILS];
+  /* The same number at every rank that uses the same port: count such a port's retries once. */
+  uint64_t rail_port[TWOHOP_MAX_RAILS];
 } twohopCounters_t;
 TWOHOP_API twohopResult_t twohopCommGetCounters(twohopComm_t comm, twohopCounters_t* counters);
 

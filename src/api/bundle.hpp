@@ -26,6 +26,8 @@ class Bundle {
   void issue();
   /// Waits for its turn with every communicator, runs all calls, and passes the turns on. The first error.
   Result<> run();
+  /// Where a thread of ours that runs it belongs: as its first communicator says.
+  const NumaBinding& binding() const { return members_.front().comm->communicator->binding(); }
 
  private:
   struct Member {

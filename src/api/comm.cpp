@@ -1,10 +1,8 @@
 // The functions that ask a communicator, abort it, and free it.
-#include <cstring>
-
 #include "api/comm_init.hpp"
+#include "api/counters.hpp"
 #include "api/error.hpp"
 #include "api/group.hpp"
-#include "api/sized_struct.hpp"
 
 namespace twohop {
 namespace {
@@ -17,18 +15,6 @@ twohopResult_t query(const char* function, twohopComm_t comm, const char* name, 
     if (!answer) return null_argument(name, "a place for the answer");
     return body(*comm->communicator);
   });
-}
-
-Result<> fill_counters(const CommCounters& from, twohopCounters_t* counters) {
-  constexpr size_t kFirstSize = 64;  // of version 0.1: up to and including yields
-  static_assert(sizeof(twohopCounters_t) >= kFirstSize);
-  const size_t size = counters->size;
-  if (auto ok = check_struct_size("counters", size, kFirstSize, "set it to sizeof(twohopCounters_t)"); !ok) return ok;
-  const twohopCounters_t ours = {size,          from.calls,       from.net.bytes_sent, from.net.bytes_received,
-                                 from.net.puts, from.net.flushes, from.sleeps,         from.yields};
-  std::memset(static_cast<void*>(counters), 0, size);  // fields that only a newer library counts
-  std::memcpy(static_cast<void*>(counters), &ours, std::min(size, sizeof ours));
-  return {};
 }
 
 }  // namespace
@@ -86,8 +72,9 @@ twohopResult_t twohopCommGetAsyncError(twohopComm_t comm, twohopResult_t* async_
 }
 
 twohopResult_t twohopCommGetCounters(twohopComm_t comm, twohopCounters_t* counters) {
-  return twohop::query(__func__, comm, "counters", counters,
-                       [&](const Communicator&) { return twohop::fill_counters(comm->read_counters(), counters); });
+  return twohop::query(__func__, comm, "counters", counters, [&](const Communicator& c) {
+    return twohop::fill_counters(comm->read_counters(), c, counters);
+  });
 }
 
 twohopResult_t twohopCommAbort(twohopComm_t comm) {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "api/sized_struct.hpp"
-#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/selection.hpp"
 
 namespace twohop {
 namespace {
@@ -38,12 +38,6 @@ Result<twohopConfig_t> read_config(const twohopConfig_t& given) {
   return config;
 }
 
-std::string algorithm_names() {
-  std::string names = "auto";
-  for (const Algorithm& a : algorithms()) names += fmt::format(", {}", a.name);
-  return names;
-}
-
 Result<> check_fields(const twohopConfig_t& c) {
   if (c.nchannels < 0 || c.nchannels > kMaxChannels)
     return make_error(twohopInvalidArgument, "config.nchannels={}: accepted are 1 to {}, 0 for the default",
@@ -54,9 +48,9 @@ Result<> check_fields(const twohopConfig_t& c) {
   if (c.ranks_per_node < 0 || c.ranks_per_node > kMaxRanksPerNode)
     return make_error(twohopInvalidArgument, "config.ranks_per_node={}: accepted are 1 to {}, 0 for the default",
                       c.ranks_per_node, kMaxRanksPerNode);
-  if (c.algo && std::strcmp(c.algo, "auto") != 0 && !find_algorithm(c.algo))
+  if (c.algo && !Selection::parse(c.algo))
     return make_error(twohopInvalidArgument, "config.algo=\"{:.64}\": accepted are {}; NULL for the default", c.algo,
-                      algorithm_names());
+                      accepted_selections());
   if (c.comm_name && strnlen(c.comm_name, kMaxName + 1) > kMaxName)
     return make_error(twohopInvalidArgument, "config.comm_name has more than {} characters: give a shorter one",
                       kMaxName);

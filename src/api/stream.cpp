@@ -10,6 +10,7 @@
 using twohop::Bundles;
 using twohop::Error;
 using twohop::LiveStreams;
+using twohop::NumaBinding;
 using twohop::Result;
 
 namespace {
@@ -75,7 +76,12 @@ twohopStream::State twohopStream::state(Error* first_error) const {
 }
 
 void twohopStream::run() {
-  for (Bundles bundle = next(); !bundle.empty(); bundle = next()) finished(bundle.front().run());
+  NumaBinding bound;
+  for (Bundles bundle = next(); !bundle.empty(); bundle = next()) {
+    const NumaBinding& wanted = bundle.front().binding();
+    if (wanted && wanted != bound && twohop::bind_this_thread(wanted)) bound = wanted;
+    finished(bundle.front().run());
+  }
 }
 
 Bundles twohopStream::next() {

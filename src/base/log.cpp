@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/file_name.hpp"
 #include "base/options.hpp"
 
 namespace twohop {
@@ -37,25 +38,12 @@ std::string_view word_of(LogLevel level) {
   return kWords[static_cast<size_t>(level)];
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "host";
-  return name.data();
-}
-
-std::string replace_all(std::string text, std::string_view what, std::string_view with) {
-  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
-    text.replace(at, what.size(), with);
-  return text;
-}
-
 /// A file, until it cannot be written: then stderr, which is told why once and whatever the level is.
 class FileOrStderr : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit FileOrStderr(const std::string& pattern) : pattern_(pattern) {
-    std::string name = replace_all(replace_all(pattern, "%h", host_name()), "%p", std::to_string(getpid()));
     try {
-      file_ = std::make_unique<spdlog::sinks::basic_file_sink_st>(name);
+      file_ = std::make_unique<spdlog::sinks::basic_file_sink_st>(expand_file_name(pattern));
     } catch (const spdlog::spdlog_ex& e) {
       complain(e.what());
     }
@@ -89,8 +77,9 @@ class FileOrStderr : public spdlog::sinks::base_sink<std::mutex> {
   }
 
   void complain(const char* why) const {
-    fmt::print(stderr, "{}:{} twohop WARN TWOHOP_DEBUG_FILE={}: {}; logging to stderr\n", host_name(), getpid(),
-               pattern_, why);
+    const std::string text = fmt::format("{}:{} twohop WARN TWOHOP_DEBUG_FILE={}: {}; logging to stderr\n", host_name(),
+                                         getpid(), pattern_, why);
+    std::fputs(text.c_str(), stderr);  // fmt::print would throw where stderr is closed
   }
 
   std::string pattern_;

@@ -1,43 +1,50 @@
 // What may a TWOHOP_* variable be, and what is it now? The table, its parser and the process's snapshot.
 #include "base/options.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <string_view>
 #include <variant>
 
+#include "base/environment.hpp"
 #include "base/log.hpp"
 
 namespace twohop {
 namespace {
 
-enum class Unit : uint8_t { kNumber, kSeconds, kBytes, kText, kChoice };
+enum class Unit : uint8_t { kNumber, kSeconds, kBytes, kText, kChoice, kChoices };
 
 struct Row {
   const char* name;
   std::variant<int64_t Options::*, std::string Options::*> member;
   Unit unit;
   int64_t min, max;     // of the number; of the length for text
-  const char* choices;  // kChoice: comma separated, any case
+  const char* choices;  // kChoice, kChoices: comma separated, any case; the first of kChoices stands alone
   const char* help;
 };
 
-constexpr int64_t kKi = 1 << 10, kMi = 1 << 20, kGi = 1 << 30;
+constexpr std::string_view kSecret = "TWOHOP_JOB_SECRET";
 
 const std::vector<Row>& table() {
   using enum Unit;
   static const std::vector<Row> rows = {
-      {"TWOHOP_ALGO", &Options::algo, kChoice, 0, 0, "auto, two-hop, one-shot, flat, flat-naive",
-       "Scheme of the collectives, where it fits (else two-hop); `auto` is two-hop, and one-shot for little data on "
-       "one node."},
-      {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 1, 16, "",
-       "Channels: independent pipelines that share each call's data."},
+      {"TWOHOP_ALGO", &Options::algo, kChoices, 0, 0,
+       "auto, two-hop, two-hop-tree, two-hop-log, node-ring, node-ring-tree, node-ring-log, one-shot, flat, "
+       "flat-naive, "
+       "flat-tree",
+       "Algorithms that may be used, as a comma separated list, `^` before it: all but these; two-hop for what none of "
+       "them can do. Where that leaves a choice, the tuner's table makes it. They are described in "
+       "docs/algorithms.md."},
+      {"TWOHOP_MODEL_FILE", &Options::model_file, kText, 0, 4095, "",
+       "Network model (JSON, from `calibrate`) that rank 0 works the tuner's table out of; empty: a built-in one."},
+      {"TWOHOP_TUNER_FILE", &Options::tuner_file, kText, 0, 4095, "",
+       "Tuner's table (JSON, from `allreduce_perf --tune`) that rank 0 reads in place of working one out."},
+      {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 0, 16, "",
+       "Channels: independent pipelines that share each call's data; 0: 16 over RDMA, whose doorbells they share, else "
+       "2."},
       {"TWOHOP_BUFFSIZE", &Options::buff_bytes, kBytes, 4 * kKi, kGi, "",
        "Window bytes per channel, through which data is staged."},
       {"TWOHOP_CHUNK_BYTES", &Options::chunk_bytes, kBytes, 128, 64 * kMi, "",
@@ -46,20 +53,30 @@ const std::vector<Row>& table() {
        "Cuts each host into virtual nodes of this many ranks; 0: nodes are the hosts as found."},
       {"TWOHOP_HOSTID", &Options::host_id, kText, 0, 255, "",
        "Ranks with the same text are on one node; empty: from the machine."},
+      {"TWOHOP_TOPO_FILE", &Options::topo_file, kText, 0, 4095, "",
+       "Reads the machine's topology from this file (NCCL XML, hwloc XML, JSON, `nvidia-smi topo -m`) and checks it "
+       "against the machine; empty: from the machine."},
+      {"TWOHOP_TOPO_DUMP_FILE", &Options::topo_dump_file, kText, 0, 4095, "",
+       "Writes the topology that is used into this file, once per host: NCCL XML where it ends in .xml, else JSON; "
+       "`%h` "
+       "in its name is the host; empty: none."},
+      {"TWOHOP_NUMA_BIND", &Options::numa_bind, kNumber, 0, 1, "",
+       "1: stream threads and windows go to the NUMA node of the rank's GPU or rail, inside the process's CPU mask; 0: "
+       "nothing is bound."},
       {"TWOHOP_SOCKET_IFNAME", &Options::socket_ifname, kText, 0, 1023, "",
        "Interfaces to use: comma separated prefixes, `=` for exact names, `^` to exclude; empty: not lo, not docker."},
       {"TWOHOP_NET", &Options::net, kChoice, 0, 0, "auto, verbs, tcp, softnic",
        "Network between nodes; `auto`: verbs where an RDMA device is usable, else tcp; `softnic`: the emulated "
        "device."},
       {"TWOHOP_NRAILS", &Options::nrails, kNumber, 0, 16, "",
-       "At most this many RDMA ports are used as rails; 0: all that TWOHOP_IB_HCA allows."},
+       "At most this many RDMA ports are used as rails; 0: all that TWOHOP_IB_HCA or the topology names."},
       {"TWOHOP_DOORBELL_BATCH", &Options::doorbell_batch, kNumber, 1, 512, "",
        "At most this many work requests are posted with one doorbell."},
       {"TWOHOP_HOLD_BYTES", &Options::hold_bytes, kBytes, 0, kGi, "",
        "While more than this is on its way on a queue pair, further work requests gather for one doorbell."},
       {"TWOHOP_IB_HCA", &Options::ib_hca, kText, 0, 1023, "",
        "RDMA devices: `[^][=]<hca>[:<port>]`, comma separated prefixes, `=` for exact names, `^` to exclude; empty: "
-       "all."},
+       "those that the machine's topology names as rails."},
       {"TWOHOP_IB_QPS_PER_CONNECTION", &Options::ib_qps_per_connection, kNumber, 1, 128, "",
        "Queue pairs per rail between two ranks, shared by the channels of that rail."},
       {"TWOHOP_IB_SPLIT_DATA_ON_QPS", &Options::ib_split_data_on_qps, kNumber, 0, 1, "",
@@ -74,11 +91,11 @@ const std::vector<Row>& table() {
       {"TWOHOP_IB_TC", &Options::ib_tc, kNumber, 0, 255, "", "Traffic class of RoCE packets (DSCP x 4)."},
       {"TWOHOP_IB_SL", &Options::ib_sl, kNumber, 0, 15, "", "Service level."},
       {"TWOHOP_IB_PKEY", &Options::ib_pkey, kNumber, 0, 65535, "", "Index of the partition key."},
-      {"TWOHOP_IB_GID_INDEX", &Options::ib_gid_index, kNumber, -1, 1023, "",
-       "Index of the GID; -1: chosen by the three variables that follow."},
+      {"TWOHOP_IB_GID_INDEX", &Options::ib_gid_index, kNumber, -1, 255, "",
+       "Index of the GID; -1: chosen for each peer by reachability and the three variables that follow."},
       {"TWOHOP_IB_ROCE_VERSION_NUM", &Options::ib_roce_version_num, kNumber, 1, 2, "", "RoCE version to prefer."},
-      {"TWOHOP_IB_ADDR_FAMILY", &Options::ib_addr_family, kChoice, 0, 0, "AF_INET, AF_INET6",
-       "Address family of the GID to prefer."},
+      {"TWOHOP_IB_ADDR_FAMILY", &Options::ib_addr_family, kChoice, 0, 0, "auto, AF_INET, AF_INET6",
+       "Address family of the GID to prefer; auto: the one in which both ends share a subnet, AF_INET if both."},
       {"TWOHOP_IB_ADDR_RANGE", &Options::ib_addr_range, kText, 0, 127, "",
        "Only GIDs inside this range, as 10.1.0.0/16; empty: any."},
       {"TWOHOP_IB_PCI_RELAXED_ORDERING", &Options::ib_pci_relaxed_ordering, kNumber, 0, 2, "",
@@ -100,44 +117,15 @@ const std::vector<Row>& table() {
        "How much is logged; VERSION: errors only, after one line with the version."},
       {"TWOHOP_DEBUG_FILE", &Options::debug_file, kText, 0, 4095, "",
        "Logs into this file, `%h` in its name is the host and `%p` the process; empty: stderr."},
+      {"TWOHOP_TRACE", &Options::trace, kText, 0, 4095, "",
+       "Writes a trace for Perfetto when a communicator is destroyed, into a file of each rank: `%r` in its name is "
+       "the "
+       "rank, `%h` the host, `%p` the process; further communicators of a process get a number added; empty: none."},
   };
   return rows;
 }
 
 // ---- Values ------------------------------------------------------------------------------------------------------
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-bool same_ignoring_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
-}
-
-int64_t suffix_factor(std::string_view suffix) {
-  if (suffix.empty()) return 1;
-  if (suffix.size() > 1) return 0;
-  switch (lower(suffix[0])) {
-    case 'k':
-      return kKi;
-    case 'm':
-      return kMi;
-    case 'g':
-      return kGi;
-    default:
-      return 0;
-  }
-}
-
-std::optional<int64_t> parse_number(std::string_view text, bool with_suffix) {
-  int64_t number = 0;
-  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc()) return std::nullopt;
-  std::string_view suffix = text.substr(static_cast<size_t>(end - text.data()));
-  int64_t factor = with_suffix ? suffix_factor(suffix) : suffix.empty() ? 1 : 0;
-  if (factor == 0 || number < -1 || number > std::numeric_limits<int64_t>::max() / factor) return std::nullopt;
-  return number * factor;
-}
 
 std::string format_number(int64_t number, Unit unit) {
   if (unit != Unit::kBytes || number == 0) return fmt::format("{}", number);
@@ -149,6 +137,7 @@ std::string format_number(int64_t number, Unit unit) {
 std::string accepted(const Row& row) {
   switch (row.unit) {
     case Unit::kChoice:
+    case Unit::kChoices:
       return row.choices;
     case Unit::kText:
       return fmt::format("text of at most {} characters", row.max);
@@ -188,10 +177,29 @@ std::string match_choice(std::string_view choices, std::string_view value) {
   return "";
 }
 
+/// The list spelled as in the table, or empty: the first choice alone, or others, perhaps all but those.
+std::string match_choices(std::string_view choices, std::string_view value) {
+  const std::string_view first = choices.substr(0, choices.find(", "));
+  if (same_ignoring_case(first, value)) return std::string(first);
+  choices.remove_prefix(first.size() + 2);
+  std::string matched = value.starts_with('^') ? "^" : "";
+  for (std::string_view rest = value.substr(matched.size());;) {
+    const size_t comma = rest.find(',');
+    const std::string one = match_choice(choices, rest.substr(0, comma));
+    if (one.empty()) return "";
+    matched += one;
+    if (comma == std::string_view::npos) return matched;
+    matched += ',';
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 Result<> assign(const Row& row, std::string_view value, Options& out) {
   if (auto text = std::get_if<std::string Options::*>(&row.member)) {
-    std::string matched = row.unit == Unit::kChoice ? match_choice(row.choices, value) : std::string(value);
-    bool fits = row.unit == Unit::kChoice ? !matched.empty() : static_cast<int64_t>(value.size()) <= row.max;
+    std::string matched = row.unit == Unit::kChoice    ? match_choice(row.choices, value)
+                          : row.unit == Unit::kChoices ? match_choices(row.choices, value)
+                                                       : std::string(value);
+    bool fits = row.unit == Unit::kText ? static_cast<int64_t>(value.size()) <= row.max : !matched.empty();
     if (!fits) return refuse(row, value);
     out.*(*text) = std::move(matched);
     return {};
@@ -250,12 +258,6 @@ Result<> read_into(Options& out, const Environment& environment, std::vector<std
   return verdict;
 }
 
-Environment process_environment() {
-  Environment environment;
-  for (char** entry = environ; entry && *entry; ++entry) environment.emplace_back(*entry);
-  return environment;
-}
-
 struct Snapshot {
   Options values;
   std::vector<std::string> warnings;
@@ -274,29 +276,6 @@ const Snapshot& snapshot() {
   static const Snapshot* taken = new Snapshot(take_snapshot());  // never freed: logging at exit may need it
   return *taken;
 }
-
-std::optional<std::string_view> lookup(const Environment& environment, std::string_view name) {
-  for (const std::string& entry : environment)
-    if (entry.size() > name.size() + 1 && entry.starts_with(name) && entry[name.size()] == '=')
-      return std::string_view(entry).substr(name.size() + 1);
-  return std::nullopt;
-}
-
-Result<int> launcher_number(const Environment& environment, const char* name, int min, int max) {
-  std::optional<std::string_view> text = lookup(environment, name);
-  if (!text)
-    return make_error(twohopInvalidArgument,
-                      "{} is not set; start the program with a launcher that sets RANK, WORLD_SIZE, MASTER_ADDR and "
-                      "MASTER_PORT, such as scripts/launch",
-                      name);
-  std::optional<int64_t> number = parse_number(*text, false);
-  if (!number || *number < min || *number > max)
-    return make_error(twohopInvalidArgument, "{}={}: accepted are {} to {}; the launcher sets it", name, *text, min,
-                      max);
-  return static_cast<int>(*number);
-}
-
-constexpr int kMaxWorldSize = 1 << 20;
 
 }  // namespace
 
@@ -328,44 +307,28 @@ std::vector<OptionHelp> option_help() {
   return help;
 }
 
+std::vector<OptionValue> option_values(const Environment& environment) {
+  std::vector<OptionValue> values;
+  for (const Row& row : table()) {
+    OptionValue value{row.name, default_value(row), false, ""};
+    if (const auto text = lookup(environment, row.name); text && !text->empty()) {
+      Options scratch;
+      const Result<> assigned = assign(row, *text, scratch);
+      value.from_environment = true;
+      value.value = row.name == kSecret ? fmt::format("({} characters, not shown)", text->size()) : std::string(*text);
+      if (!assigned) value.problem = assigned.error().message;
+    }
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
 std::string options_table() {
   std::string text = "| variable | default | accepted | meaning |\n|---|---|---|---|\n";
   for (const OptionHelp& row : option_help())
     text += fmt::format("| `{}` | {} | {} | {} |\n", row.name,
                         row.default_value.empty() ? "-" : "`" + row.default_value + "`", row.accepted, row.help);
   return text;
-}
-
-Result<LauncherEnv> launcher_env() {
-  return parse_launcher_env(process_environment());
-}
-
-Result<LauncherEnv> parse_launcher_env(const Environment& environment) {
-  Result<int> world_size = launcher_number(environment, "WORLD_SIZE", 1, kMaxWorldSize);
-  if (!world_size) return world_size.error();
-  Result<int> rank = launcher_number(environment, "RANK", 0, *world_size - 1);
-  if (!rank) return rank.error();
-  LauncherEnv launcher;
-  launcher.rank = *rank;
-  launcher.world_size = *world_size;
-  if (lookup(environment, "LOCAL_RANK")) {
-    Result<int> local_rank = launcher_number(environment, "LOCAL_RANK", 0, *world_size - 1);
-    if (!local_rank) return local_rank.error();
-    launcher.local_rank = *local_rank;
-  }
-  std::optional<std::string_view> address = lookup(environment, "MASTER_ADDR");
-  if (!address)
-    return make_error(twohopInvalidArgument, "MASTER_ADDR is not set; set it to the host of rank 0 on every rank");
-  launcher.master_addr = *address;
-  if (lookup(environment, "MASTER_PORT") || !lookup(environment, "TWOHOP_PORT")) {
-    // Without TWOHOP_PORT rank 0 listens on the port after it.
-    const bool own_port = lookup(environment, "TWOHOP_PORT").value_or("0") != "0";
-    Result<int> port = launcher_number(environment, "MASTER_PORT", 1, own_port ? 65535 : 65534);
-    if (!port && !own_port) port.error().message += ", and rank 0 listens on MASTER_PORT + 1; or set TWOHOP_PORT";
-    if (!port) return port.error();
-    launcher.master_port = *port;
-  }
-  return launcher;
 }
 
 }  // namespace twohop

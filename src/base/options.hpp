@@ -1,4 +1,4 @@
-// The options table: every TWOHOP_* variable, its range, default and help. The only place that reads them.
+// The options table: every TWOHOP_* variable, its range, default and help.
 //
 // A process reads its environment once, at the first use of the library (options()). A value that does not parse or
 // lies outside its range is an error that every twohopCommInit* returns; an unknown TWOHOP_* name is a warning
@@ -15,11 +15,16 @@ namespace twohop {
 
 struct Options {
   std::string algo = "auto";                  // TWOHOP_ALGO
-  int64_t nchannels = 2;                      // TWOHOP_NCHANNELS
+  std::string model_file;                     // TWOHOP_MODEL_FILE: empty: built in
+  std::string tuner_file;                     // TWOHOP_TUNER_FILE: empty: from the model
+  int64_t nchannels = 0;                      // TWOHOP_NCHANNELS
   int64_t buff_bytes = 4 << 20;               // TWOHOP_BUFFSIZE: window bytes per channel
   int64_t chunk_bytes = 128 << 10;            // TWOHOP_CHUNK_BYTES: largest chunk
   int64_t ranks_per_node = 0;                 // TWOHOP_RANKS_PER_NODE: 0 as found
   std::string host_id;                        // TWOHOP_HOSTID: empty: from the machine
+  std::string topo_file;                      // TWOHOP_TOPO_FILE: empty: the live machine
+  std::string topo_dump_file;                 // TWOHOP_TOPO_DUMP_FILE: empty: none
+  int64_t numa_bind = 1;                      // TWOHOP_NUMA_BIND
   std::string socket_ifname;                  // TWOHOP_SOCKET_IFNAME
   std::string net = "auto";                   // TWOHOP_NET: auto, verbs, tcp, softnic
   int64_t nrails = 0;                         // TWOHOP_NRAILS: 0: all
@@ -35,7 +40,7 @@ struct Options {
   int64_t ib_tc = 0, ib_sl = 0, ib_pkey = 0;  // TWOHOP_IB_TC, _SL, _PKEY
   int64_t ib_gid_index = -1;                  // TWOHOP_IB_GID_INDEX: -1: chosen
   int64_t ib_roce_version_num = 2;            // TWOHOP_IB_ROCE_VERSION_NUM
-  std::string ib_addr_family = "AF_INET";     // TWOHOP_IB_ADDR_FAMILY
+  std::string ib_addr_family = "auto";        // TWOHOP_IB_ADDR_FAMILY
   std::string ib_addr_range;                  // TWOHOP_IB_ADDR_RANGE
   int64_t ib_pci_relaxed_ordering = 2;        // TWOHOP_IB_PCI_RELAXED_ORDERING
   int64_t timeout_s = 600;                    // TWOHOP_TIMEOUT_S
@@ -47,6 +52,7 @@ struct Options {
   std::string job_secret;                     // TWOHOP_JOB_SECRET
   std::string debug = "WARN";                 // TWOHOP_DEBUG
   std::string debug_file;                     // TWOHOP_DEBUG_FILE
+  std::string trace;                          // TWOHOP_TRACE: empty: off
 };
 
 /// "NAME=value" strings, as in the process's environment.
@@ -69,6 +75,13 @@ struct OptionHelp {
   std::string name, default_value, accepted, help;
 };
 std::vector<OptionHelp> option_help();
+/// What each variable is in `environment`: `twohop env`. A secret's value is not shown.
+struct OptionValue {
+  std::string name, value;
+  bool from_environment = false;
+  std::string problem;  // why the value in the environment is not accepted; empty: it is
+};
+std::vector<OptionValue> option_values(const Environment& environment);
 /// The same as a Markdown table: the README's section.
 std::string options_table();
 

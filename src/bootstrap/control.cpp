@@ -74,9 +74,16 @@ class TreeControl final : public Control {
     return tree_->all_gather(mine, deadline);
   }
 
-  void watch(FailureHandler on_failure) override {
+  void watch(FailureHandler on_failure, std::function<Standing()> standing) override {
+    tree_->set_standing(std::move(standing));
     tree_->set_handler(std::move(on_failure));
     if (!std::exchange(watched_, true)) watcher_->add(tree_);
+  }
+
+  std::vector<std::optional<Standing>> roll_call(std::chrono::milliseconds wait) override {
+    tree_->ask();
+    watcher_->wake();  // what a socket does not take at once is the watcher's to send
+    return tree_->answers(wait);
   }
 
   void announce(const Error& error) override {

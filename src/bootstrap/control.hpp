@@ -10,6 +10,7 @@
 
 #include "base/handshake.hpp"
 #include "base/result.hpp"
+#include "bootstrap/standing.hpp"
 
 namespace twohop {
 
@@ -32,8 +33,13 @@ class Control {
 
   /// Called once at most, from the watcher thread: a rank was lost, or announced an error. error.rank is that rank.
   using FailureHandler = std::function<void(const Error&)>;
-  /// Hands the sockets to the watcher thread.
-  virtual void watch(FailureHandler on_failure) = 0;
+  /// Hands the sockets to the watcher thread. `standing` answers other ranks' roll calls; it runs in that thread and
+  /// must not wait.
+  virtual void watch(FailureHandler on_failure, std::function<Standing()> standing = nullptr) = 0;
+
+  /// Where all ranks stand, by rank; empty for those that did not answer in time. Any thread but the watcher's; after
+  /// watch(). Also the answers to another rank's roll call of the last seconds will do.
+  virtual std::vector<std::optional<Standing>> roll_call(std::chrono::milliseconds wait) = 0;
 
   /// Tells all other ranks (code and message travel), from any thread; returns at once. Later announcements are
   /// ignored.

@@ -57,6 +57,7 @@ void Tree::leave() {
   }
   const std::lock_guard lock(mutex_);
   left_ = true;
+  standing_ = nullptr;
   expect_prompt_reading();
   if (failure_) return;
   for (TreeLink& link : links_) link.send(FrameType::kGoodbye, {});
@@ -117,6 +118,10 @@ void Tree::handle(TreeLink& link, Frame frame) {
     case FrameType::kGoodbye:
       link.goodbye_received = true;
       return;
+    case FrameType::kAsk:
+      return handle_ask(link);
+    case FrameType::kStanding:
+      return handle_standing(link, frame);
     case FrameType::kDone:
       link.goodbye_received = link.done_received = true;
       return;

@@ -7,11 +7,14 @@
 
 #include <poll.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "bootstrap/standing.hpp"
 #include "bootstrap/tree_link.hpp"
 
 namespace twohop {
@@ -32,6 +35,12 @@ class Tree {
   void announce(const Error& error);
   /// The rank leaves. Afterwards the handler does not run and will not.
   void leave();
+
+  /// `source` says where this rank stands; called with the tree locked.
+  void set_standing(std::function<Standing()> source);
+  void ask();
+  /// Waits for those that have not come yet. Pre: ask().
+  std::vector<std::optional<Standing>> answers(std::chrono::milliseconds wait);
 
   // For the watcher thread:
   void append_to(std::vector<pollfd>& polled);
@@ -65,6 +74,13 @@ class Tree {
   void pass_on_done();
   void deliver();
 
+  // roll_call's steps, with the mutex held
+  void begin_round();
+  void answer();
+  void take_answer(int rank, const Standing& standing, const TreeLink* from);
+  void handle_ask(TreeLink& from);
+  void handle_standing(TreeLink& from, const Frame& frame);
+
   bool has_parent() const { return rank_ > 0; }
   bool is_parent(const TreeLink& link) const { return has_parent() && &link == &links_.front(); }
   std::span<TreeLink> children() { return std::span(links_).subspan(has_parent() ? 1 : 0); }
@@ -76,6 +92,10 @@ class Tree {
   std::optional<Error> failure_;
   bool deliver_ = false;  // the failure is not ours and the handler has not seen it
   bool left_ = false;
+  std::function<Standing()> standing_;
+  std::vector<std::optional<Standing>> answers_;  // of the last round
+  std::chrono::steady_clock::time_point asked_at_{}, said_at_{};
+  std::condition_variable answered_;
   std::recursive_mutex handler_mutex_;  // held while the handler runs; it may leave() from within
   FailureHandler handler_;
 };

@@ -10,11 +10,13 @@
 namespace twohop {
 
 enum class FrameType : uint8_t {
-  kGather = 1,   // child to parent: the entries of its subtree
-  kAll = 2,      // parent to child: the entries of all ranks
-  kFailure = 3,  // an error of the communicator
-  kGoodbye = 4,  // the rank at the other end has left; it still relays while its process lives
-  kDone = 5,     // all ranks on the other end's side have left: nothing to relay to them any more
+  kGather = 1,    // child to parent: the entries of its subtree
+  kAll = 2,       // parent to child: the entries of all ranks
+  kFailure = 3,   // an error of the communicator
+  kGoodbye = 4,   // the rank at the other end has left; it still relays while its process lives
+  kAsk = 6,       // where does everybody stand?
+  kStanding = 7,  // where one rank stands
+  kDone = 5,      // all ranks on the other end's side have left: nothing to relay to them any more
 };
 
 struct Frame {

@@ -47,6 +47,7 @@ void count_delivered(void* object) {
 }  // namespace
 
 LocalChannel* create_channel(LocalContext* context) {
+  if (const int refused = context->owner->refusal(Refusal::kCompChannel)) return errno = refused, nullptr;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return nullptr;
   fcntl(ends[1], F_SETFL, O_NONBLOCK);
@@ -68,6 +69,7 @@ int destroy_channel(LocalChannel* channel) {
 
 LocalCq* create_cq(LocalContext* context, int depth, void* user, LocalChannel* channel) {
   Process& process = *context->owner;
+  if (const int refused = process.refusal(Refusal::kCreateCq)) return errno = refused, nullptr;
   errno = EINVAL;
   if (depth < 1 || static_cast<uint32_t>(depth) > kMaxCqe) return nullptr;
   errno = ENOMEM;

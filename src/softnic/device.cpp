@@ -96,21 +96,30 @@ void query_port(const LocalContext* context, ibv_port_attr* a) {
   a->active_width = 2;   // 4x
   a->active_speed = 32;  // EDR
   a->phys_state = up ? 5 : 3;
-  a->link_layer = IBV_LINK_LAYER_ETHERNET;
+  const bool infiniband = context->owner->settings().is_infiniband(context->index);
+  a->link_layer = infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+  if (infiniband) a->lid = lid_of({context->owner->settings().host, context->index});
 }
 
 bool query_gid(const LocalContext* context, uint32_t index, ibv_gid* gid, ibv_gid_type* type) {
   const Settings& settings = context->owner->settings();
   if (index >= kMaxGids) return false;
+  const PortName port{settings.host, context->index};
   *gid = {};
   *type = IBV_GID_TYPE_ROCE_V1;
+  if (settings.is_infiniband(context->index)) {  // subnet prefix and GUID, no more
+    *type = IBV_GID_TYPE_IB;
+    if (index == 0) *gid = gid_of(port, 0, GidKind::kLinkLocalV1);
+    return true;
+  }
   if (index >= settings.gids.size()) return true;
-  *gid = gid_of({settings.host, context->index}, settings.gids[index]);
+  *gid = gid_of(port, settings.net_of(context->index), settings.gids[index]);
   if (is_v2(settings.gids[index])) *type = IBV_GID_TYPE_ROCE_V2;
   return true;
 }
 
 LocalContext* open_device(LocalDevice* device) {
+  if (const int refused = device->process->refusal(Refusal::kOpenDevice)) return errno = refused, nullptr;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return nullptr;
   fcntl(ends[1], F_SETFL, O_NONBLOCK);

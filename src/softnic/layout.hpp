@@ -14,7 +14,7 @@
 
 namespace softnic {
 
-constexpr uint32_t kLayoutVersion = 2;  // processes with different builds of softnic do not meet
+constexpr uint32_t kLayoutVersion = 3;  // processes with different builds of softnic do not meet
 constexpr uint32_t kMaxProcesses = 256;
 constexpr uint32_t kMaxQps = 4096;  // a power of two: the low bits of a QP number
 constexpr uint32_t kMaxCqs = 4096;
@@ -44,6 +44,8 @@ struct SharedPort {
   uint32_t change_count;
   PortChange changes[kMaxPortChanges];
   double ns_per_byte;
+  uint32_t net;         // the subnet that it lies in
+  uint32_t infiniband;  // 1: InfiniBand, 0: Ethernet
   std::atomic<uint64_t> tx_free_ns;
   std::atomic<uint64_t> rx_free_ns;
   CounterValues counters;

@@ -37,7 +37,9 @@ int check(LocalPd* pd, const void* address, size_t length, unsigned access) {
   bool remote_writes = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
   if (length == 0 || (remote_writes && !(access & IBV_ACCESS_LOCAL_WRITE))) return EINVAL;
   if (!is_mapped(address, length)) return EFAULT;
-  return local<LocalContext>(pd->context)->owner->pin(length) ? 0 : ENOMEM;
+  Process& process = *local<LocalContext>(pd->context)->owner;
+  if (const int refused = process.refusal(Refusal::kRegMr)) return refused;
+  return process.pin(length) ? 0 : ENOMEM;
 }
 
 uint32_t publish(Process& process, SharedMr* mr, const SharedMr& values) {

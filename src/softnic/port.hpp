@@ -12,10 +12,13 @@ struct PortName {
   uint32_t device;
 };
 
-ibv_gid gid_of(PortName port, GidKind kind);
+// `net`: the subnet that the port lies in.
+ibv_gid gid_of(PortName port, uint32_t net, GidKind kind);
 bool is_v2(GidKind kind);
-// Which port of the domain has this GID?
-std::optional<PortName> port_with_gid(const ibv_gid& gid);
+uint16_t lid_of(PortName port);
+// Which port of the domain has this GID, or this LID?
+std::optional<PortName> port_with_gid(const SharedState& state, const ibv_gid& gid);
+std::optional<PortName> port_with_lid(uint16_t lid);
 
 bool port_is_up(const SharedPort& port, uint64_t now);
 // When the port will change next; kNever: not any more.

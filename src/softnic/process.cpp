@@ -134,6 +134,8 @@ void Process::open_port(uint32_t device) {
     if (!port->ready.load()) {
       port->opened_ns = now_ns();
       port->ns_per_byte = settings_.bits_per_s > 0 ? 8e9 / settings_.bits_per_s : 0;
+      port->net = settings_.net_of(device);
+      port->infiniband = settings_.is_infiniband(device);
       port->change_count = 0;
       for (const PortChange& change : settings_.port_changes)
         if (change.device == device && port->change_count < kMaxPortChanges)
@@ -170,7 +172,12 @@ void Process::make_devices() {
     copy_name(device.ibdev_path, sizeof device.ibdev_path, folder);
     write_file(folder + "/board_id", "softnic\n");
     write_file(folder + "/hca_type", "softnic\n");
-    write_file(folder + "/ports/1/link_layer", "Ethernet\n");
+    write_file(folder + "/ports/1/link_layer", settings_.is_infiniband(i) ? "InfiniBand\n" : "Ethernet\n");
+    if (settings_.is_infiniband(i)) continue;
+    make_folders(folder + "/ports/1/gid_attrs/ndevs");
+    for (unsigned gid = 0; gid < settings_.gids.size(); gid++)
+      if (settings_.gids[gid] != GidKind::kEmpty)
+        write_file(folder + "/ports/1/gid_attrs/ndevs/" + std::to_string(gid), "softnet" + std::to_string(i) + "\n");
   }
 }
 
@@ -262,6 +269,14 @@ uint32_t Process::fault_for(uint32_t device, uint32_t opcode) {
     bool hit = fault.point == FaultPoint::kAny ? any == fault.nth : fault.point == kind && same == fault.nth;
     if (hit && fault.device == device) return fault.status;
   }
+  return 0;
+}
+
+int Process::refusal(Refusal what) {
+  if (settings_.refusals.empty()) return 0;
+  const uint64_t now = ++calls_[static_cast<size_t>(what)];
+  for (const Refused& r : settings_.refusals)
+    if (r.what == what && r.nth == now) return r.error;
   return 0;
 }
 

@@ -53,6 +53,8 @@ class Process : public std::enable_shared_from_this<Process> {
 
   // The n-th request of a device: which fault was asked for, 0 for none.
   uint32_t fault_for(uint32_t device, uint32_t opcode);
+  // This call of a function: the errno with which it was asked to fail, else 0.
+  int refusal(Refusal what);
   // False: the registration would exceed memlock=.
   bool pin(uint64_t bytes);
   void unpin(uint64_t bytes) { pinned_bytes_.fetch_sub(bytes); }
@@ -94,6 +96,7 @@ class Process : public std::enable_shared_from_this<Process> {
   std::unordered_map<uint64_t, int> channels_;  // of other processes, by channel id
 
   std::atomic<uint64_t> requests_[kMaxDevices][5]{};
+  std::atomic<uint64_t> calls_[kRefusals]{};  // of functions that may be refused
   std::atomic<uint64_t> pinned_bytes_{0};
 
   std::thread helper_;

@@ -65,24 +65,50 @@ bool values_fit(const LocalQp& qp, const ibv_qp_attr& a, int mask) {
   ibv_gid gid{};
   ibv_gid_type type{};
   constexpr ibv_gid empty{};
+  if (!a.ah_attr.is_global) return context->owner->settings().is_infiniband(context->index) && a.ah_attr.dlid != 0;
   bool known = query_gid(context, a.ah_attr.grh.sgid_index, &gid, &type);
-  return a.ah_attr.is_global && a.ah_attr.port_num == 1 && known && std::memcmp(&gid, &empty, sizeof gid) != 0;
+  return a.ah_attr.port_num == 1 && known && std::memcmp(&gid, &empty, sizeof gid) != 0;
+}
+
+int family(const ibv_gid& gid) {
+  return gid.raw[0] == 0xfe ? 0 : gid.raw[0] == 0xfd ? 6 : 4;
+}
+
+// InfiniBand goes by LID, unless a GRH is asked for; Ethernet by GID. Addresses of different families do not reach each
+// other.
+std::optional<PortName> peer_of(LocalQp& qp, const LocalContext& context) {
+  const ibv_ah_attr& ah = qp.attributes.ah_attr;
+  if (!ah.is_global) return port_with_lid(ah.dlid);
+  ibv_gid gid{};
+  ibv_gid_type type{};
+  query_gid(&context, ah.grh.sgid_index, &gid, &type);
+  qp.shared->gid_version = type == IBV_GID_TYPE_ROCE_V2 ? 2 : 1;
+  if (family(gid) != family(ah.grh.dgid)) return std::nullopt;
+  return port_with_gid(*qp.process->state(), ah.grh.dgid);
 }
 
 void resolve_peer(LocalQp& qp) {
-  ibv_gid gid{};
-  ibv_gid_type type{};
-  query_gid(local<LocalContext>(qp.context), qp.attributes.ah_attr.grh.sgid_index, &gid, &type);
-  qp.shared->gid_version = type == IBV_GID_TYPE_ROCE_V2 ? 2 : 1;
+  const auto& context = *local<LocalContext>(qp.context);
   qp.peer_port = nullptr;
-  auto peer = port_with_gid(qp.attributes.ah_attr.grh.dgid);
-  // Link-local and IPv4 do not reach each other.
-  bool same_family = (gid.raw[0] == 0xfe) == (qp.attributes.ah_attr.grh.dgid.raw[0] == 0xfe);
-  if (!peer || !same_family || !qp.process->port(peer->host, peer->device)->ready.load()) return;
+  qp.shared->gid_version = 0;
+  auto peer = peer_of(qp, context);
+  if (!peer) return;
+  SharedPort* port = qp.process->port(peer->host, peer->device);
+  const SharedPort& own = *qp.process->own_port(context.index);
+  if (!port->ready.load() || port->infiniband != own.infiniband) return;
+  if (port->net != own.net && !qp.process->settings().route) return;
   qp.peer_host = peer->host;
   qp.peer_device = peer->device;
   qp.peer_counters = qp.process->counters(peer->host, peer->device);
-  qp.peer_port = qp.process->port(peer->host, peer->device);
+  qp.peer_port = port;
+}
+
+// Which refusal a transition falls under.
+int refused(LocalQp& qp, ibv_qp_state from, ibv_qp_state to) {
+  if (from == to) return 0;
+  if (to == IBV_QPS_INIT) return qp.process->refusal(Refusal::kToInit);
+  if (to == IBV_QPS_RTR) return qp.process->refusal(Refusal::kToRtr);
+  return to == IBV_QPS_RTS && from == IBV_QPS_RTR ? qp.process->refusal(Refusal::kToRts) : 0;
 }
 
 void take_requester_attributes(LocalQp& qp, const ibv_qp_attr& a, int mask) {
@@ -130,6 +156,7 @@ int modify_qp(LocalQp* qp, const ibv_qp_attr& attributes, int mask) {
   ibv_qp_state to = mask & IBV_QP_STATE ? attributes.qp_state : from;
   if ((mask & IBV_QP_CUR_STATE) && attributes.cur_qp_state != from) return EINVAL;
   if (!allowed(from, to, mask) || !values_fit(*qp, attributes, mask)) return EINVAL;
+  if (const int error = refused(*qp, from, to)) return error;
   take_requester_attributes(*qp, attributes, mask);
   if (mask & IBV_QP_AV) resolve_peer(*qp);
   {

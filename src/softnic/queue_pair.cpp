@@ -99,6 +99,8 @@ void wait_for_acknowledged_events(LocalQp& qp) {
 LocalQp* create_qp(LocalPd* pd, ibv_qp_init_attr* init) {
   auto* context = local<LocalContext>(pd->context);
   Process& process = *context->owner;
+  errno = process.refusal(Refusal::kCreateQp);
+  if (errno) return nullptr;
   errno = check(*init);
   if (errno) return nullptr;
   errno = ENOMEM;

@@ -1,7 +1,9 @@
 // How is SOFTNIC="devices=2,rate=10g,..." read? Every bad word is refused with what would be accepted.
 #include "softnic/settings.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 
@@ -128,7 +130,7 @@ bool read_domain(std::string_view text, Settings* out) {
 }
 
 bool read_gids(std::string_view text, Settings* out) {
-  constexpr std::array<std::string_view, 4> names = {"ll1", "ll2", "ip1", "ip2"};
+  constexpr std::array<std::string_view, 7> names = {"ll1", "ll2", "ip1", "ip2", "ip61", "ip62", "none"};
   out->gids.clear();
   while (!text.empty()) {
     std::string_view word = take(&text, '+');
@@ -138,6 +140,53 @@ bool read_gids(std::string_view text, Settings* out) {
     out->gids.push_back(static_cast<GidKind>(kind));
   }
   return !out->gids.empty() && out->gids.size() <= kMaxGids;
+}
+
+bool read_link(std::string_view text, Settings* out) {
+  out->infiniband.clear();
+  while (!text.empty()) {
+    std::string_view word = take(&text, '+');
+    if (word != "ib" && word != "eth") return false;
+    out->infiniband.push_back(word == "ib");
+  }
+  return !out->infiniband.empty() && out->infiniband.size() <= kMaxDevices;
+}
+
+bool read_nets(std::string_view text, Settings* out) {
+  out->nets.clear();
+  while (!text.empty()) {
+    uint64_t net = 0;
+    if (!read_whole(take(&text, '+'), 0, kMaxDevices - 1, &net)) return false;
+    if (std::find(out->nets.begin(), out->nets.end(), net) != out->nets.end()) return false;
+    out->nets.push_back(static_cast<unsigned>(net));
+  }
+  return !out->nets.empty();
+}
+
+struct ErrorName {
+  std::string_view name;
+  int number;
+};
+constexpr ErrorName kErrors[] = {
+    {"EACCES", EACCES},       {"ENOENT", ENOENT},           {"ENOMEM", ENOMEM},   {"EMFILE", EMFILE},
+    {"EINVAL", EINVAL},       {"ENODEV", ENODEV},           {"ENODATA", ENODATA}, {"EFAULT", EFAULT},
+    {"ETIMEDOUT", ETIMEDOUT}, {"ENETUNREACH", ENETUNREACH},
+};
+
+bool read_refusal(std::string_view text, Settings* out) {
+  constexpr std::array<std::string_view, kRefusals> names = {
+      "open_device", "create_comp_channel", "create_cq", "create_qp", "to_init", "to_rtr", "to_rts", "reg_mr"};
+  const auto* what = std::find(names.begin(), names.end(), take(&text, ':'));
+  Refused refused{};
+  if (what == names.end() || !read_whole(take(&text, ':'), 1, UINT64_MAX, &refused.nth)) return false;
+  refused.what = static_cast<Refusal>(what - names.begin());
+  for (const ErrorName& known : kErrors)
+    if (known.name == text) {
+      refused.error = known.number;
+      out->refusals.push_back(refused);
+      return true;
+    }
+  return false;
 }
 
 template <uint64_t Min, uint64_t Max, auto Member>
@@ -169,12 +218,19 @@ constexpr Row kRows[] = {
     {"memlock", [](std::string_view t, Settings* s) { return read_into(t, kSizeUnits, 1e15, &s->memlock_bytes); },
      "a size such as 64k, 8m, 1g"},
     {"domain", read_domain, "1 to 32 letters, digits, '_' or '-'"},
-    {"gids", read_gids, "up to 8 of ll1, ll2, ip1, ip2 joined by '+'"},
+    {"gids", read_gids, "up to 8 of ll1, ll2, ip1, ip2, ip61, ip62, none joined by '+'"},
+    {"link", read_link, "eth or ib, or one for each device joined by '+' as in ib+eth"},
+    {"nets", read_nets, "a subnet from 0 to 7 for each device, all different, joined by '+' as in 1+0"},
+    {"route", read_count<0, 1, &Settings::route>, "1 if subnets reach each other, else 0"},
     {"down", [](std::string_view t, Settings* s) { return read_port_change(t, false, s); },
      "DEVICE@TIME as in dev0@3s"},
     {"up", [](std::string_view t, Settings* s) { return read_port_change(t, true, s); }, "DEVICE@TIME as in dev0@5s"},
     {"fail", read_fault,
      "DEVICE:WHAT:N:STATUS as in dev1:qp-send:100:REM_OP_ERR; WHAT is qp-send, write, send, read or atomic"},
+    {"refuse", read_refusal,
+     "FUNCTION:N:ERRNO as in create_cq:1:ENOMEM; FUNCTION is open_device, create_comp_channel, create_cq, create_qp, "
+     "to_init, to_rtr, to_rts or reg_mr; ERRNO is EACCES, ENOENT, ENOMEM, EMFILE, EINVAL, ENODEV, ENODATA, EFAULT, "
+     "ETIMEDOUT or ENETUNREACH"},
 };
 
 bool read_word(std::string_view word, Settings* out, std::string* error) {

@@ -16,7 +16,7 @@ constexpr unsigned kMaxDevices = 8;
 constexpr unsigned kMaxHosts = 64;
 constexpr unsigned kMaxGids = 8;
 
-enum class GidKind : uint8_t { kLinkLocalV1, kLinkLocalV2, kIpV1, kIpV2 };
+enum class GidKind : uint8_t { kLinkLocalV1, kLinkLocalV2, kIpV1, kIpV2, kIpv6V1, kIpv6V2, kEmpty };
 
 struct PortChange {
   unsigned device;
@@ -33,6 +33,16 @@ struct Fault {
   ibv_wc_status status;
 };
 
+// A function that fails when it is called for the nth time by this process, counted from 1.
+enum class Refusal : uint8_t { kOpenDevice, kCompChannel, kCreateCq, kCreateQp, kToInit, kToRtr, kToRts, kRegMr };
+constexpr size_t kRefusals = 8;
+
+struct Refused {
+  Refusal what;
+  uint64_t nth;
+  int error;  // errno
+};
+
 struct Settings {
   unsigned devices = 2;
   unsigned host = 0;
@@ -45,8 +55,17 @@ struct Settings {
   uint64_t memlock_bytes = 0;  // 0: no limit
   std::string domain = "default";
   std::vector<GidKind> gids = {GidKind::kLinkLocalV1, GidKind::kLinkLocalV2, GidKind::kIpV1, GidKind::kIpV2};
+  std::vector<bool> infiniband = {false};  // by device; the last one also of those after it
+  std::vector<unsigned> nets;              // by device: the subnet it lies in; empty: device d lies in d
+  bool route = true;                       // between subnets
   std::vector<PortChange> port_changes;
   std::vector<Fault> faults;
+  std::vector<Refused> refusals;
+
+  bool is_infiniband(unsigned device) const {
+    return infiniband[device < infiniband.size() ? device : infiniband.size() - 1];
+  }
+  unsigned net_of(unsigned device) const { return device < nets.size() ? nets[device] : device; }
 };
 
 // nullopt: *error says which word is wrong, what is accepted.

@@ -36,6 +36,7 @@ struct NumaNode {
   std::vector<CpuRange> cpus;
   std::string arch, vendor;
   int family = kNone, model = kNone;
+  bool operator==(const NumaNode&) const = default;
 };
 
 /// A bridge, switch or device of the PCI tree. Parents come before their children.
@@ -44,11 +45,13 @@ struct PciNode {
   int parent = kNone;  // index in Machine::pci; kNone: a root, attached to its NUMA node
   int numa = kNone;    // index in Machine::numas
   bool host_bridge = false;
-  bool is_switch = false;  // has, or could have, devices beneath it
+  bool is_switch = false;  // one PCI switch: a bridge of an NCCL XML, or the upstream port in a full tree
+  bool is_port = false;    // a root port, or a downstream port of the switch above: no switch of its own
   uint32_t pci_class = 0;  // 0x030200
   uint16_t vendor = 0, device = 0, subsystem_vendor = 0, subsystem_device = 0;
   double gt_per_s = 0;  // of one lane; 0: not known
   int width = 0;        // lanes; 0: not known
+  bool operator==(const PciNode&) const = default;
 };
 
 enum class Vendor : uint8_t { kUnknown, kNvidia, kAmd, kHygon, kIntel };
@@ -62,10 +65,12 @@ struct Gpu {
   std::string uuid, model;
   int rank = kNone;     // as written in an NCCL XML
   int sm = kNone;       // compute capability as 10 x major + minor
-  std::string gcn;      // AMD's architecture
+  std::string gcn;      // AMD's architecture; where it is set, sm counts compute units
+  int arch = kNone;     // as written in an RCCL XML
   int mlopart = kNone;  // several GPUs of one PCI function are told apart by it
   bool gdr = true;      // can be reached by a NIC directly, as far as the source knows
   bool integrated = false;
+  bool operator==(const Gpu&) const = default;
 };
 
 enum class LinkState : uint8_t { kUnknown, kActive, kDown };
@@ -82,6 +87,7 @@ enum class NetKind : uint8_t {
 struct NetPort {
   std::string name;  // RDMA device ("mlx5_0") or interface ("eth0"); one entry per (name, port)
   int port = 1;
+  int dev = kNone;        // its number in an NCCL XML
   std::string interface;  // netdev of an RDMA port, where known
   int pci = kNone;        // index in Machine::pci
   int numa = kNone;
@@ -96,6 +102,7 @@ struct NetPort {
   double latency_us = 0;
   bool bond = false;
   std::vector<std::string> slaves;  // of a bond, where known
+  bool operator==(const NetPort&) const = default;
 };
 
 enum class GpuLinkKind : uint8_t { kNvlink, kXgmi, kC2c };
@@ -108,20 +115,24 @@ struct GpuLink {
   GpuLinkKind kind = GpuLinkKind::kNvlink;
   int count = 1;
   double gbit_per_s = 0;  // of all of them, one way; 0: not known
+  bool operator==(const GpuLink&) const = default;
 };
 
-/// Path classes as a source states them (nvidia-smi topo -m has no tree). Indexed [gpu][gpu] and [gpu][net].
+/// Path classes as a source states them (nvidia-smi topo -m has no tree). Indexed [gpu][gpu], [gpu][net], [net][net]; a
+/// row that is empty was not stated (the text was cut).
 struct GivenPaths {
   std::vector<std::vector<PathClass>> gpu_gpu, gpu_net;
   std::vector<std::vector<PathClass>> net_net;
+  bool operator==(const GivenPaths&) const = default;
 };
 
-enum class SourceKind : uint8_t { kLive, kHwlocXml, kNcclXml, kMatrix };
+enum class SourceKind : uint8_t { kLive, kHwlocXml, kNcclXml, kMatrix, kDeviceInfo };
 
 /// Something odd in a source, or between a source and the live machine.
 struct Note {
   enum class Level : uint8_t { kInfo, kWarning } level = Level::kInfo;
   std::string text;
+  bool operator==(const Note&) const = default;
 };
 
 struct Machine {
@@ -134,6 +145,7 @@ struct Machine {
   std::vector<GpuLink> links;
   std::optional<GivenPaths> given;
   std::vector<Note> notes;
+  bool operator==(const Machine&) const = default;
 };
 
 }  // namespace twohop::topology

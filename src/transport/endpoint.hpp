@@ -72,10 +72,20 @@ struct EndpointCounters {
   uint64_t puts = 0, credits = 0, flushes = 0;
   // The rest is the verbs transport's; 0 elsewhere.
   uint64_t work_requests = 0, doorbells = 0, signalled_completions = 0;
-  uint64_t held_ns = 0;  // time that batches waited for their doorbell, in all
+  uint64_t held_ns = 0;        // time that batches waited for their doorbell, in all
+  uint64_t post_ns = 0;        // inside ibv_post_send, in all
+  uint64_t completion_ns = 0;  // from the doorbell of a signalled request until its completion was seen, in all
   uint64_t registrations = 0, registered_bytes = 0, registration_ns = 0;  // memory, counted once per rail
   static constexpr size_t kMaxRails = 16;
+  uint64_t rails = 0;                            // entries of rail_bytes that mean something
   std::array<uint64_t, kMaxRails> rail_bytes{};  // payload sent, by rail
+};
+
+/// What a rail's device says of it.
+struct RailStatus {
+  uint64_t port_id = 0;         // the same at every rank that uses the port
+  bool counts_retries = false;  // the device has such counters
+  uint64_t retries = 0;         // of the port since the endpoint was made: everybody's traffic on it
 };
 
 class Endpoint {
@@ -84,6 +94,8 @@ class Endpoint {
 
   /// "tcp", "verbs" or "softnic".
   virtual const char* name() const = 0;
+  /// How many channels suit this network: more of them share one batch where that is what costs.
+  virtual int default_channels() const { return 2; }
   /// Memory that puts will be sent from and inboxes lie in: an RDMA device wants to know it. Before connect(). The
   /// memory is the caller's and outlives the endpoint.
   virtual Result<> register_memory(std::span<std::byte>) { return {}; }
@@ -105,6 +117,8 @@ class Endpoint {
   virtual void release(size_t in_link) = 0;
   /// Starts sending what was appended since the last flush; cheap when there is nothing.
   virtual Result<> flush() = 0;
+  /// At most so many work requests a doorbell from now on, where the network has such; never above its own setting.
+  virtual void limit_batch(uint32_t) {}
   /// Moves bytes both ways without blocking and updates the links' counts; true if any count changed.
   /// The error names the peer and the cause; the endpoint is then dead.
   virtual Result<bool> poll() = 0;
@@ -118,6 +132,8 @@ class Endpoint {
   virtual Result<> drain(Deadline deadline) = 0;
 
   virtual EndpointCounters counters() const = 0;
+  /// Asks the devices (files, perhaps their firmware): not for the fast path. Any thread, once connected.
+  virtual std::vector<RailStatus> rail_status() const { return {}; }
 };
 
 /// tcp: one socket per (channel, pair of ranks). Listens on the interface chosen by `ifname` (choose_interface).

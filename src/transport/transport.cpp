@@ -6,10 +6,11 @@
 
 namespace twohop {
 
-Result<std::unique_ptr<Endpoint>> make_endpoint(int rank, const Options& o, const Secret& secret) {
+Result<std::unique_ptr<Endpoint>> make_endpoint(int rank, const Options& o, const Secret& secret,
+                                                const RailPlan& plan) {
   if (o.net == "tcp") return make_tcp_endpoint(rank, o.socket_ifname, secret);
   if (o.net == "softnic") return verbs::make_softnic_endpoint(rank, o, secret);
-  auto endpoint = verbs::make_endpoint(rank, o, secret);
+  auto endpoint = verbs::make_endpoint(rank, o, secret, plan);
   if (endpoint) return endpoint;
   Error why = endpoint.error();
   if (o.net == "verbs") {
@@ -18,7 +19,9 @@ Result<std::unique_ptr<Endpoint>> make_endpoint(int rank, const Options& o, cons
   }
   // What the user has asked for of the devices and cannot have is an error; that there are none is not.
   if (why.code == twohopInvalidArgument || !o.ib_hca.empty()) return why;
-  log_info("rank {}: data goes over tcp: {}", rank, why.message);
+  // Devices that are there and cannot be used are a fault of the set-up; none at all is not.
+  const LogLevel level = why.sys_errno != 0 ? LogLevel::kWarn : LogLevel::kInfo;
+  log(level, "rank {}: data goes over tcp: {}", rank, why.message);
   return make_tcp_endpoint(rank, o.socket_ifname, secret);
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 
@@ -227,6 +228,71 @@ void expect_mismatch(const std::function<twohopResult_t(int, const float*, float
       // Refuses further calls, and can be destroyed.
       EXPECT_NE(twohopAllReduce(send.data(), recv.data(), 1, twohopFloat32, twohopSum, comm, nullptr), twohopSuccess);
     });
+}
+
+twohopCounters_t counters_of(twohopComm_t comm, size_t size = sizeof(twohopCounters_t)) {
+  twohopCounters_t counters{};
+  counters.size = size;
+  EXPECT_OK(twohopCommGetCounters(comm, &counters), comm);
+  return counters;
+}
+
+TEST(Counters, TellControlPathFromFastPath) {
+  run_ranks({.nranks = 2, .ranks_per_node = 1}, [](int, twohopComm_t comm) {
+    const twohopCounters_t before = counters_of(comm);
+    EXPECT_GT(before.init_ns, 0u);
+    EXPECT_EQ(before.first_call_ns, 0u);
+    std::vector<float> data(1 << 18, 1);
+    auto reduce = [&] {
+      EXPECT_OK(twohopAllReduce(data.data(), data.data(), data.size(), twohopFloat32, twohopMax, comm, nullptr), comm);
+    };
+    reduce();
+    const twohopCounters_t first = counters_of(comm);
+    EXPECT_GT(first.first_call_ns, 0u);
+    EXPECT_EQ(first.call_ns, 0u);
+    for (int i = 0; i < 3; ++i) reduce();
+    const twohopCounters_t after = counters_of(comm);
+    EXPECT_EQ(after.first_call_ns, first.first_call_ns);
+    EXPECT_GT(after.call_ns, 0u);
+    EXPECT_EQ(after.init_ns, before.init_ns);
+    // Memory is registered while joining, never by a call.
+    EXPECT_EQ(after.registrations, before.registrations);
+    EXPECT_EQ(after.registration_ns, before.registration_ns);
+  });
+}
+
+TEST(Counters, OfTheRailsAddUp) {
+  run_ranks({.nranks = 2, .ranks_per_node = 1}, [](int, twohopComm_t comm) {
+    std::vector<float> data(1 << 18, 1);
+    for (int i = 0; i < 4; ++i)
+      EXPECT_OK(twohopAllReduce(data.data(), data.data(), data.size(), twohopFloat32, twohopMax, comm, nullptr), comm);
+    const twohopCounters_t c = counters_of(comm);
+    if (c.nrails == 0) {  // over TCP
+      for (uint64_t n : {c.work_requests, c.doorbells, c.signalled_completions, c.held_ns, c.post_ns, c.completion_ns,
+                         c.registrations, c.registered_bytes, c.registration_ns, c.nretry_rails, c.retries})
+        EXPECT_EQ(n, 0u);
+      return;
+    }
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < TWOHOP_MAX_RAILS; ++i) {
+      bytes += c.rail_bytes[i];
+      EXPECT_EQ(c.rail_port[i] != 0, i < c.nrails) << i;
+    }
+    EXPECT_EQ(bytes, 4 * data.size() * sizeof data[0]);  // 2(N-1)/N of each call, N = 2
+    EXPECT_NE(c.rail_port[0], c.rail_port[1]);
+    EXPECT_LE(c.doorbells, c.work_requests);
+    EXPECT_GE(c.work_requests, c.puts + c.credits);
+    EXPECT_GT(c.signalled_completions, 0u);
+    EXPECT_GT(c.post_ns, 0u);
+    EXPECT_GT(c.completion_ns, 0u);
+    EXPECT_GT(c.registered_bytes, 0u);
+    EXPECT_GT(c.registration_ns, 0u);
+    EXPECT_EQ(c.nretry_rails, c.nrails);
+    // A caller that has no room for the devices' own counters gets the rest.
+    const twohopCounters_t cheap = counters_of(comm, offsetof(twohopCounters_t, nretry_rails));
+    EXPECT_EQ(cheap.rail_bytes[0], c.rail_bytes[0]);
+    EXPECT_EQ(cheap.rail_port[0], 0u);
+  });
 }
 
 TEST(Mismatch, OfCountsIsReportedByAllRanks) {

@@ -222,6 +222,8 @@ class Failures(JobCase):
                     os.kill(job.ranks[1].process.pid, signal.SIGSTOP)
                     others = [r for r in range(nranks) if r != 1]
                     self.assert_errors(job, others, TIMEOUT, 8.0, time.monotonic())
+                    self.assertRegex(job.story(), r"rank\(s\) 1 did not say where they are", "who is late")
+                    self.assertRegex(job.story(), r"channel +lane +round", "the table of lanes")
 
     def test_calls_that_do_not_match_are_never_computed(self):
         for nranks, environment in self.SHAPES:
@@ -330,6 +332,61 @@ class Perf(JobCase):
         rows, results, text = self.perf(2, "--buckets", buckets, "-n", 3, "--scheme", "two-hop,flat")
         self.assertEqual([r[0] for r in rows], ["1048576", "4000"] * 2, text)
         self.assertEqual(len([r for r in results if r.get("bucket") == "step"]), 4)
+
+    NETWORK = ("doorbells", "work_requests", "signalled_completions")
+
+    def test_network_counts_over_tcp_are_puts_alone(self):
+        rows, results, text = self.perf(
+            4, "-b", "1M", "-e", "1M", "-n", 3, "--verbs", "--ranks-per-node", 2, environment={"TWOHOP_NET": "tcp"}
+        )
+        self.assertEqual([r[10:15] for r in rows], [["-"] * 5], text)
+        for result in results:
+            self.assertGreater(result["puts"], 0, text)
+            self.assertEqual([result[name] for name in self.NETWORK], [0] * 3, text)
+            self.assertEqual((result["rail_bytes"], result["retries"]), ([], 0), text)
+
+    def softnic(self, more=""):
+        library = os.path.join(os.path.dirname(OPTIONS.perf), "..", "softnic", "libibverbs.so.1")
+        if not os.path.exists(library):
+            self.skipTest("needs the target softnic")
+        return {"TWOHOP_NET": "softnic", "SOFTNIC": f"devices=2,domain=perf-{os.getpid()}{more}"}
+
+    def test_network_counts_over_rails_are_of_the_timed_iterations(self):
+        seen = []
+        for iters, warmup in ((4, 0), (4, 3), (8, 1)):
+            rows, results, text = self.perf(
+                4, "-b", "1M", "-e", "1M", "-n", iters, "-w", warmup, "--verbs", "--ranks-per-node", 2,
+                environment=self.softnic(),
+            )  # fmt: skip
+            result = results[0]
+            self.assertEqual(rows[0][9], str(result["puts"]), text)
+            self.assertEqual(rows[0][13], "/".join(map(str, result["rail_bytes"])), text)
+            # 2 nodes: S out of each, on 2 rails.
+            self.assertEqual(sum(result["rail_bytes"]), iters * 2 * (1 << 20), text)
+            self.assertEqual(len(result["rail_bytes"]), 2)
+            self.assertGreaterEqual(result["work_requests"], result["puts"])
+            self.assertGreaterEqual(result["work_requests"], result["doorbells"])
+            self.assertGreater(result["doorbells"], 0)
+            self.assertGreater(result["signalled_completions"], 0)
+            self.assertEqual(result["retries"], 0, text)
+            seen.append(result["puts"] / iters)
+        self.assertEqual(len(set(seen)), 1, seen)  # puts per iteration
+
+    def test_retries_are_counted_and_buckets_leave_them_to_the_step(self):
+        buckets = os.path.join(self.folder, "buckets")
+        with open(buckets, "w") as file:
+            file.write("1M\n300000\n")
+        _, results, text = self.perf(
+            2, "--buckets", buckets, "-n", 20, "--verbs", "--ranks-per-node", 1,
+            environment={**self.softnic(",loss=1%"), "TWOHOP_IB_TIMEOUT": "10"},
+        )  # fmt: skip
+        steps = [r for r in results if r.get("bucket") == "step"]
+        self.assertGreater(sum(r["retries"] for r in steps), 0, text)
+        self.assertEqual({r["retries"] for r in results if r not in steps}, {None}, text)
+        for placement in (0, 1):
+            parts = [r for r in results if r["in_place"] == bool(placement) and r not in steps]
+            whole = [r for r in steps if r["in_place"] == bool(placement)][0]
+            self.assertEqual(sum(r["puts"] for r in parts), whole["puts"], text)
 
     def test_bad_arguments_exit_with_2(self):
         for arguments in (["-d", "float16"], ["-b", "x"], ["-g", "4"], ["--scheme", "ring"], ["--nope"]):

@@ -8,11 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "collectives/plan/algorithm.hpp"
+#include "collectives/plan/model/tuner.hpp"
 #include "iteration_stats.hpp"
 #include "json_report.hpp"
 #include "pattern.hpp"
 #include "perf_options.hpp"
 #include "result_table.hpp"
+#include "tune_table.hpp"
 
 namespace twohop::perf {
 namespace {
@@ -65,6 +68,8 @@ TEST(PerfOptions, ExpandsAllAndRefusesUnknownNames) {
   EXPECT_EQ(std::get<PerfOptions>(parse({"-o", "all"})).ops.size(), 6u);
   EXPECT_THAT(std::get<PerfOptions>(parse({"--scheme", "two-hop,flat"})).schemes, ElementsAre("two-hop", "flat"));
   EXPECT_THAT(std::get<PerfOptions>(parse({"--scheme", "flat,two-hop,flat"})).schemes, ElementsAre("flat", "two-hop"));
+  for (const Algorithm& a : algorithms())
+    EXPECT_THAT(std::get<PerfOptions>(parse({"--scheme", std::string(a.name).c_str()})).schemes, ElementsAre(a.name));
   EXPECT_THAT(refusal({"-d", "float16"}), HasSubstr("half"));
   EXPECT_THAT(refusal({"--scheme", "ring"}), HasSubstr("flat-naive"));
   EXPECT_THAT(refusal({"-b", "2M", "-e", "1M"}), HasSubstr("above"));
@@ -257,18 +262,82 @@ Row example() {
 
 TEST(ResultTable, HasTheColumnsOfNcclTests) {
   EXPECT_EQ(
-      table_row(example(), 4, false),
+      table_row(example(), 4, {}),
       "    33554432       8388608     float     sum      -1  12345.7    2.72    4.08       0    99.50  337.23  505.85"
       "     N/A\n");
   std::regex known(R"(^\s*\d+\s+\d+\s+\w+\s+\w+\s+-?\d+\s+[\d.].*\n)");
   for (bool per_iteration : {false, true}) {
-    std::string text = table_row(example(), 4, per_iteration);
+    std::string text = table_row(example(), 4, {.per_iteration = per_iteration});
     EXPECT_TRUE(std::regex_match(text, known)) << text;
     std::istringstream words(text);
     EXPECT_EQ(std::distance(std::istream_iterator<std::string>(words), {}), per_iteration ? 21 : 13);
   }
   EXPECT_THAT(table_footer(0, 1.5), HasSubstr("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5 \n"));
   EXPECT_THAT(table_footer(7, 1.5), HasSubstr("7 FAILED"));
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+TEST(ResultTable, HasWhatTheNetworkDidWhenAsked) {
+  Row row = example();
+  row.out_of_place.network = {.puts = 640,
+                              .doorbells = 80,
+                              .work_requests = 700,
+                              .signalled_completions = 50,
+                              .rail_bytes = {1000, 2000},
+                              .retries = 3};
+  row.in_place.network.puts = 12;  // over TCP
+  const std::vector<std::string> words = words_of(table_row(row, 4, {.verbs = true}));
+  ASSERT_EQ(words.size(), 25u);
+  EXPECT_EQ(std::vector(words.begin() + 9, words.begin() + 15),
+            (std::vector<std::string>{"640", "80", "700", "50", "1000/2000", "3"}));
+  EXPECT_EQ(std::vector(words.begin() + 19, words.end()), (std::vector<std::string>{"12", "-", "-", "-", "-", "-"}));
+  const std::string header = table_header({.per_iteration = true, .verbs = true});
+  EXPECT_THAT(header, HasSubstr("over all ranks"));
+  EXPECT_THAT(header, testing::ContainsRegex("i_cv% +puts +bells +WRs +signals +rail_bytes +retries"));
+  // Names, units and rows end in the same column.
+  const std::string line = table_row(row, 4, {.per_iteration = true, .verbs = true});
+  EXPECT_EQ(header.substr(header.rfind('#')).size(), line.size() + 1) << header << line;
+}
+
+RankRetries retries_of(std::vector<double> retries, std::vector<double> ports) {
+  RankRetries r;
+  r.rails = r.counting_rails = static_cast<double>(ports.size());
+  std::copy(retries.begin(), retries.end(), r.retries.begin());
+  std::copy(ports.begin(), ports.end(), r.port_low.begin());
+  return r;
+}
+
+TEST(NetworkCounts, CountARetryOncePerPort) {
+  EXPECT_EQ(total_retries(std::vector{retries_of({3, 5}, {1, 2}), retries_of({4, 5}, {1, 2})}), 9u);
+  EXPECT_EQ(total_retries(std::vector{retries_of({3, 5}, {1, 2}), retries_of({4, 5}, {7, 8})}), 17u);
+  EXPECT_EQ(total_retries(std::vector<RankRetries>(2)), 0u);  // no rails
+  RankRetries silent = retries_of({0}, {1});
+  silent.counting_rails = 0;
+  EXPECT_EQ(total_retries(std::vector{silent}), std::nullopt);
+}
+
+TEST(NetworkCounts, AreDifferencesSummedOverRanks) {
+  twohopCounters_t before{}, after{};
+  before.puts = 10;
+  after.puts = 17;
+  after.nrails = 2;
+  after.rail_bytes[1] = 100;
+  before.rail_retries[0] = 9;  // the device's counters were reset
+  RankCounts rank;
+  RankRetries retries;
+  rank.add(before, after);
+  rank.add(before, after);
+  retries.add(before, after);
+  NetworkCounts all;
+  all.add(rank);
+  all.add(rank);
+  EXPECT_EQ(all.puts, 28u);
+  EXPECT_EQ(all.rail_bytes, (std::vector<uint64_t>{0, 400}));
+  EXPECT_EQ(retries.retries[0], 0);
 }
 
 TEST(ResultTable, FitsNumbersIntoTheirColumns) {
@@ -299,6 +368,37 @@ TEST(ResultTable, ComparesRowsOfTheSameSizeByTheirPlace) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3 + 4 + 1) << text;
 }
 
+Row timed(const char* scheme, size_t bytes, double time_us) {
+  Row row;
+  row.scheme = scheme;
+  row.bytes = bytes;
+  row.out_of_place.time_us = row.in_place.time_us = time_us;
+  return row;
+}
+
+TEST(TuneTable, HasTheFastestSchemeOfEachSize) {
+  const std::vector<Row> rows{timed("flat", 100, 1),     timed("two-hop", 100, 2), timed("auto", 100, 0.1),
+                              timed("flat", 400, 2),     timed("two-hop", 400, 3), timed("flat", 6400, 9),
+                              timed("two-hop", 6400, 5), timed("flat", 25600, 50), timed("two-hop", 25600, 20)};
+  const auto table = parse_tuner_table(tune_table(rows));
+  ASSERT_TRUE(table) << table.error().message;
+  ASSERT_EQ(table->rows.size(), 2u);
+  EXPECT_EQ(table->rows[0].choice.algorithm->name, "flat");
+  EXPECT_EQ(table->rows[0].max_bytes, 1600u);
+  EXPECT_EQ(table->rows[1].choice.algorithm->name, "two-hop");
+}
+
+TEST(TuneTable, IsEmptyWhereNothingWasMeasuredForIt) {
+  EXPECT_EQ(tune_table({}), "");
+  EXPECT_EQ(tune_table({timed("auto", 100, 1)}), "");
+}
+
+TEST(PerfOptions, TunesOverAllSchemesUnlessSomeAreNamed) {
+  EXPECT_GT(std::get<PerfOptions>(parse({"--tune", "t.json"})).schemes.size(), 3u);
+  EXPECT_THAT(std::get<PerfOptions>(parse({"--tune", "t.json", "--scheme", "flat,two-hop"})).schemes,
+              ElementsAre("flat", "two-hop"));
+}
+
 TEST(JsonReport, HasOneResultPerPlacement) {
   auto j = nlohmann::json::parse(json_report(PerfOptions{}, {4, 2}, "mpi", {example()}));
   EXPECT_EQ(j["config"]["nranks"], 4);
@@ -309,6 +409,10 @@ TEST(JsonReport, HasOneResultPerPlacement) {
   EXPECT_TRUE(j["results"][1]["nwrong"].is_null());
   EXPECT_TRUE(j["results"][0]["time_us"].contains("p99"));
   EXPECT_DOUBLE_EQ(j["results"][0]["busbw"].get<double>(), 33554432 / 12345.678e3 * 1.5);
+  for (const char* name : {"puts", "doorbells", "work_requests", "signalled_completions"})
+    EXPECT_EQ(j["results"][0][name], 0) << name;
+  EXPECT_TRUE(j["results"][0]["rail_bytes"].is_array());
+  EXPECT_TRUE(j["results"][0]["retries"].is_null());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "collectives/plan/algorithm.hpp"
 #include "pattern.hpp"
 #include "thread_ranks.hpp"
 
@@ -91,11 +92,13 @@ uint64_t make(const RandomCall& c, const Ranks& ranks, int rank, twohopComm_t co
 void run_job(uint64_t seed) {
   SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
   std::mt19937_64 rng(seed);
-  constexpr const char* kAlgorithms[] = {"auto", "two-hop", "one-shot", "flat", "flat-naive"};
+  std::vector<std::string> choices{"auto", "^two-hop"};
+  for (const Algorithm& a : algorithms()) choices.emplace_back(a.name);
   Ranks ranks;
   ranks.nranks = 1 + static_cast<int>(rng() % 8);
   ranks.ranks_per_node = static_cast<int>(rng() % 5);
-  ranks.algo = kAlgorithms[rng() % std::size(kAlgorithms)];
+  const std::string algo = choices[rng() % choices.size()];
+  ranks.algo = algo.c_str();
   const uint64_t calls_seed = rng();
   run_ranks(ranks, [&](int rank, twohopComm_t comm) {
     std::mt19937_64 calls(calls_seed);

@@ -42,6 +42,22 @@ TEST(Settings, ListsOfChangesAndFaults) {
   EXPECT_EQ(s.gids, (std::vector{softnic::GidKind::kIpV2, softnic::GidKind::kLinkLocalV1}));
 }
 
+TEST(Settings, SayWhatKindOfNetworkItIs) {
+  auto s = read("link=ib+eth,nets=1+0,route=0,gids=none+ip62,refuse=create_cq:2:ENOMEM,refuse=to_rtr:1:ENODEV");
+  EXPECT_TRUE(s.is_infiniband(0));
+  EXPECT_FALSE(s.is_infiniband(1));
+  EXPECT_FALSE(s.is_infiniband(5));  // as the last one
+  EXPECT_EQ(s.net_of(0), 1u);
+  EXPECT_EQ(s.net_of(1), 0u);
+  EXPECT_EQ(s.net_of(2), 2u);
+  EXPECT_FALSE(s.route);
+  EXPECT_EQ(s.gids, (std::vector{softnic::GidKind::kEmpty, softnic::GidKind::kIpv6V2}));
+  ASSERT_EQ(s.refusals.size(), 2u);
+  EXPECT_EQ(s.refusals[0].what, softnic::Refusal::kCreateCq);
+  EXPECT_EQ(s.refusals[0].nth, 2u);
+  EXPECT_EQ(s.refusals[1].error, ENODEV);
+}
+
 TEST(Settings, EmptyMeansTheDefaults) {
   EXPECT_EQ(read("").devices, 2u);
   EXPECT_EQ(read(",,").mtu_bytes, 4096);
@@ -50,6 +66,14 @@ TEST(Settings, EmptyMeansTheDefaults) {
 TEST(Settings, RefuseWhatIsWrongAndSayWhatIsAccepted) {
   for (const char* text : {"devices=0",
                            "devices=9",
+                           "link=",
+                           "link=ib+roce",
+                           "nets=1+1",
+                           "nets=8",
+                           "route=2",
+                           "refuse=create_cq:0:ENOMEM",
+                           "refuse=create_cq:1:ENOTHING",
+                           "refuse=poll_cq:1:ENOMEM",
                            "devices=",
                            "devices",
                            "rate=10",

@@ -88,16 +88,13 @@ class Binder {
       b.base = node_.window(local, channel_);
       b.first_slot = static_cast<uint32_t>(r.area) * frame_.slots;
     } else {
-      b.base = node_.inbox(local, inbox_number(r.owner, r.area));
+      b.base = node_.inbox(local, inbox_number(r));
     }
     return b;
   }
-  /// The in link of `owner` with this tag; tags are unique among the in links of one algorithm and channel.
-  size_t inbox_number(int owner, int tag) const {
-    const LinkTable& table = tables_[cluster_.local_of[owner]];
-    for (size_t i = 0; i < table.in.size(); ++i)
-      if (table.in[i].channel == channel_ && table.in[i].tag == tag) return i;
-    return checked(table.in.size(), table.in);
+  size_t inbox_number(const Ref& r) const {
+    const LinkTable& table = tables_[cluster_.local_of[r.owner]];
+    return checked(table.find_in({channel_, r.area, r.from, r.owner}), table.in);
   }
 
   const Program& program_;
@@ -118,12 +115,12 @@ size_t LinkTable::find_in(const LinkId& id) const {
   return find(in, id);
 }
 
-LinkTable links_of(const Cluster& cluster, int rank, int channels) {
+LinkTable links_of(std::span<const Algorithm* const> algorithms, const Cluster& cluster, int rank, int channels) {
   std::vector<LinkEnd> out, in;
-  for (const Algorithm& a : algorithms())
+  for (const Algorithm* a : algorithms)
     for (Collective c : kCollectives) {
-      if (!a.supports(cluster, c)) continue;
-      const Program p = a.program({&cluster, c, 0, {}}, rank);
+      if (!a->supports(cluster, c)) continue;
+      const Program p = a->program({&cluster, c, 0, {}}, rank);
       add_missing(out, p.out);
       add_missing(in, p.in);
     }

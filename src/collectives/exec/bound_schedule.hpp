@@ -29,8 +29,8 @@ struct LinkTable {
   size_t find_in(const LinkId& id) const;
 };
 
-/// All links that any algorithm and collective of the table needs at `rank`, in a fixed order, for all channels.
-LinkTable links_of(const Cluster& cluster, int rank, int channels);
+/// All links that these algorithms need at `rank` for any collective, in a fixed order, for all channels.
+LinkTable links_of(std::span<const Algorithm* const> algorithms, const Cluster& cluster, int rank, int channels);
 
 /// `tables[i]` belongs to the node's i-th rank: inboxes are numbered by it.
 BoundSchedule bind(const Algorithm& algorithm, const Request& request, int rank, const NodeAddresses& node,

@@ -15,7 +15,8 @@ inline CallPlaces places_of(const Call& call, const Frame& frame, const Layout& 
           .window_bytes = limits.window_bytes,
           .inbox_bytes = limits.inbox_bytes,
           .slots = frame.slots,
-          .put_slots = frame.put_slots};
+          .put_slots = frame.put_slots,
+          .chunks_per_put = frame.chunks_per_put};
 }
 
 }  // namespace twohop

@@ -13,11 +13,12 @@ struct CallPlaces {
   std::byte* recv = nullptr;
   uint64_t window_bytes = 0, inbox_bytes = 0;  // of one half
   int32_t slots = 1, put_slots = 1;            // of the frame
-  uint32_t half = 0;                           // 0 or 1: the call's parity
+  int32_t chunks_per_put = 1;
+  uint32_t half = 0;  // 0 or 1: the call's parity
 
   /// Of an inbox, from its start.
   constexpr uint64_t put_offset(uint64_t number) const {
-    return half * inbox_bytes + number % put_slots * (extents.chunks_per_put * extents.chunk_bytes);
+    return half * inbox_bytes + number % put_slots * (chunks_per_put * extents.chunk_bytes);
   }
   constexpr Extent output_extent(int channel, int64_t round, const BoundStep& s) const {
     return extents.extent(Space::kOutput, channel, round, s.shard, static_cast<int>(s.chunk));

@@ -10,7 +10,6 @@ namespace {
 
 /// How long a healthy communicator waits, when it is destroyed, for peers to take what it has sent.
 constexpr std::chrono::seconds kDrainTime{5};
-constexpr uint64_t kOneShotBytes = 64 << 10;
 /// How long a connection that broke may wait for its reason.
 constexpr std::chrono::milliseconds kGraceTime{500};
 
@@ -27,20 +26,14 @@ Communicator::~Communicator() {
   node_->wake_sleepers();
 }
 
-/// auto: the one-shot scheme while what each rank then reads, n times the buffer, is little.
-const Algorithm& Communicator::algorithm_for(const Call& call) const {
-  const bool small = call.count * type_size(call.type) * static_cast<uint64_t>(nranks()) <= kOneShotBytes;
-  const Algorithm* wanted = find_algorithm(config_.algo != "auto" ? std::string_view(config_.algo)
-                                           : small                ? "one-shot"
-                                                                  : "two-hop");
-  return wanted->supports(cluster_, call.collective) ? *wanted : *find_algorithm("two-hop");
-}
-
 Result<> Communicator::start(const Call& call) {
   TWOHOP_CHECK(!running_, "rank {}: a call is already running", rank());
   if (auto e = failure()) return *e;
-  execution_->start(call, algorithm_for(call), ++number_);
+  ++number_;
+  if (is_timed()) started_ = std::chrono::steady_clock::now();
+  execution_->start(call, tuning_.choose(cluster_, call.collective, call.count * type_size(call.type)), number_);
   running_ = true;
+  entered_.store(number_, std::memory_order_relaxed);
   return {};
 }
 
@@ -50,13 +43,43 @@ Result<Communicator::Progress> Communicator::progress() {
   if (!done) return done.error();
   if (*done == Progress::kDone) {
     running_ = false;
-    ++counters_.calls;
+    left_.store(number_, std::memory_order_relaxed);
+    count_call();
   }
   return *done;
 }
 
-std::string Communicator::where_it_waits() const {
-  return execution_->where_it_waits();
+/// On one node a call may take less than a microsecond: only the first is timed there.
+bool Communicator::is_timed() const {
+  return number_ == 1 || endpoint_;
+}
+
+void Communicator::count_call() {
+  ++counters_.calls;
+  if (!is_timed()) return;
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - started_;
+  (number_ == 1 ? counters_.first_call_ns : counters_.call_ns) += static_cast<uint64_t>(took.count());
+}
+
+void Communicator::note_standstill(double still_s) {
+  execution_->look_at_lanes();
+  waits_for_.store(execution_->waits_for(), std::memory_order_relaxed);
+  still_ms_.store(static_cast<uint32_t>(still_s * 1e3), std::memory_order_relaxed);
+}
+
+Standing Communicator::standing() const {
+  Standing s;
+  s.call = entered_.load(std::memory_order_relaxed);
+  s.place = s.call > left_.load(std::memory_order_relaxed) ? Standing::Place::kInCall : Standing::Place::kBetweenCalls;
+  s.waits_for = waits_for_.load(std::memory_order_relaxed);
+  s.still_ms = still_ms_.load(std::memory_order_relaxed);
+  return s;
+}
+
+Communicator::HangReport Communicator::hang_report() {
+  constexpr std::chrono::milliseconds kAnswerTime{1000};
+  const auto standings = control_->roll_call(kAnswerTime);
+  return {who_is_late(standings, rank(), number_) + "; " + execution_->where_it_waits(), execution_->hang_table()};
 }
 
 void Communicator::prepare_sleep(std::vector<pollfd>& fds) {
@@ -106,6 +129,10 @@ CommCounters Communicator::counters() const {
   CommCounters c = counters_;
   if (endpoint_) c.net = endpoint_->counters();
   return c;
+}
+
+std::vector<RailStatus> Communicator::rail_status() const {
+  return endpoint_ ? endpoint_->rail_status() : std::vector<RailStatus>();
 }
 
 }  // namespace twohop

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,8 +18,11 @@
 #include "collectives/exec/call.hpp"
 #include "collectives/exec/execution.hpp"
 #include "collectives/exec/node_group.hpp"
+#include "collectives/exec/numa_binding.hpp"
+#include "collectives/exec/tuning.hpp"
 #include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/layout.hpp"
+#include "collectives/plan/selection.hpp"
 #include "device/reduce.hpp"
 #include "transport/endpoint.hpp"
 
@@ -28,13 +32,15 @@ namespace twohop {
 struct CommConfig {
   std::string algo = "auto";
   std::string name;
-  int nchannels = 2;
+  int nchannels = 0;  // 0: the network's default
   int ranks_per_node = 0;
   double timeout_s = 600;
 };
 
 struct CommCounters {
   uint64_t calls = 0, sleeps = 0, yields = 0;
+  uint64_t init_ns = 0, first_call_ns = 0;
+  uint64_t call_ns = 0;  // calls after the first, when there are several nodes
   EndpointCounters net;
 };
 
@@ -48,7 +54,10 @@ class Communicator {
   int rank() const { return control_->rank(); }
   int nranks() const { return control_->nranks(); }
   const Cluster& cluster() const { return cluster_; }
+  const Tuning& tuning() const { return tuning_; }
   const std::string& name() const { return config_.name; }
+  /// Where threads of ours that progress it belong.
+  const NumaBinding& binding() const { return binding_; }
 
   /// Begins the next call. Pre: no call is running; the arguments are checked (check_call in call.hpp).
   Result<> start(const Call& call);
@@ -56,8 +65,15 @@ class Communicator {
   /// Advances the running call without blocking: what was done, and whether the call is complete.
   using Progress = Execution::Progress;
   Result<Progress> progress();
-  /// Where a call stands that does not move: each lane that waits, and for whom. For messages.
-  std::string where_it_waits() const;
+  /// For the waiter, now and then while the call does not move: keeps what hang reports and other ranks' roll calls
+  /// need.
+  void note_standstill(double still_s);
+  /// Where the call stands, lane by lane, and which rank is late; asks the others, which takes up to a second.
+  struct HangReport {
+    std::string summary, table;
+  };
+  HangReport hang_report();
+  std::string hang_table() const { return execution_->hang_table(); }
 
   /// For the waiter: between prepare_sleep and end_sleep peers that signal write to one of the fds.
   void prepare_sleep(std::vector<pollfd>& fds);
@@ -75,25 +91,39 @@ class Communicator {
   std::optional<Error> failure() const;
 
   CommCounters counters() const;
+  /// What the devices of its rails say; asks them. Any thread.
+  std::vector<RailStatus> rail_status() const;
 
  private:
   friend class CommunicatorInit;
-  Communicator(const CommConfig& config, const Options& options) : config_(config), options_(options) {}
+  Communicator(const CommConfig& config, const Selection& selection, const Options& options)
+      : config_(config), selection_(selection), options_(options) {}
   bool record_failure(const Error& error);  // true when it is the first
-  const Algorithm& algorithm_for(const Call& call) const;
+  bool is_timed() const;
+  void count_call();
+  Standing standing() const;
 
   CommConfig config_;
+  Selection selection_;
   Options options_;
+  NumaBinding binding_;
   Cluster cluster_;
   std::unique_ptr<NodeGroup> node_;
   std::unique_ptr<Endpoint> endpoint_;  // null when there is one node only
   LayoutLimits limits_;
+  Tuning tuning_;
   Isa isa_ = Isa::kScalar;
   int spin_polls_ = 1;
 
+  std::unique_ptr<Trace> trace_;  // null: off; the execution writes into it
   std::unique_ptr<Execution> execution_;
   bool running_ = false;
-  uint64_t number_ = 0;  // of the last call started
+  uint64_t number_ = 0;                            // of the last call started
+  std::chrono::steady_clock::time_point started_;  // of the running call, if it is timed
+  // For roll calls, which the watcher thread answers.
+  std::atomic<uint64_t> entered_{0}, left_{0};  // the last call begun, and ended
+  std::atomic<int> waits_for_{-1};
+  std::atomic<uint32_t> still_ms_{0};
   CommCounters counters_;
 
   std::atomic<bool> failed_{false};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "base/log.hpp"
@@ -28,8 +29,9 @@ std::string as_text(const Bytes& b) {
 
 }  // namespace
 
-CommunicatorInit::CommunicatorInit(const CommConfig& config, const Options& options, Deadline deadline)
-    : config_(config), options_(options), deadline_(deadline), comm_(new Communicator(config, options)) {}
+CommunicatorInit::CommunicatorInit(const CommConfig& config, const Selection& selection, const Options& options,
+                                   Deadline deadline)
+    : config_(config), options_(options), deadline_(deadline), comm_(new Communicator(config, selection, options)) {}
 
 Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId& id, int nranks, int rank) {
   auto control = Control::join(id, rank, nranks, deadline_);
@@ -38,7 +40,8 @@ Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId
   rank_ = rank;
   nranks_ = nranks;
   if (auto content = decode(id); content) meets_on_loopback_ = content->root.is_loopback();
-  for (auto step : {&CommunicatorInit::introduce, &CommunicatorInit::group_into_nodes, &CommunicatorInit::connect})
+  for (auto step : {&CommunicatorInit::learn_topology, &CommunicatorInit::introduce,
+                    &CommunicatorInit::group_into_nodes, &CommunicatorInit::connect})
     if (auto done = (this->*step)(); !done) return done.error();
   start_watching();
   return std::move(comm_);
@@ -82,18 +85,34 @@ std::string CommunicatorInit::data_interface() const {
   return only_here ? "=lo" : options_.socket_ifname;
 }
 
+Result<> CommunicatorInit::learn_topology() {
+  auto topology = JobTopology::learn(options_, host_identity(""));
+  auto all = share(topology ? Result<Json>(topology->message()) : Result<Json>(topology.error()));
+  if (!all) return all.error();
+  topology_ = std::move(*topology);
+  if (auto settled = topology_->settle(rank_, *all); !settled) return settled;
+  comm_->binding_ = topology_->binding();
+  return {};
+}
+
 Result<Json> CommunicatorInit::own_introduction() {
+  if (auto told = topology_->report(); !told) return told.error();
   auto exchange = LocalExchange::create();
   if (!exchange) return exchange.error();
   exchange_.emplace(std::move(*exchange));
   Options options = options_;
   options.socket_ifname = data_interface();
-  auto endpoint = make_endpoint(rank_, options, comm_->control_->secret());
+  auto endpoint = make_endpoint(rank_, options, comm_->control_->secret(), topology_->rail_plan());
   if (!endpoint) return endpoint.error();
   comm_->endpoint_ = std::move(*endpoint);
   auto isa = choose_isa(options_.reduce_isa);
   if (!isa) return isa.error();
   comm_->isa_ = *isa;
+  if (!options_.trace.empty()) {
+    auto trace = Trace::open(options_.trace, rank_, comm_->name());
+    if (!trace) return trace.error();
+    comm_->trace_ = std::move(*trace);
+  }
   const Bytes address = comm_->endpoint_->address();
   std::vector<uint8_t> address_bytes(address.size());
   std::transform(address.begin(), address.end(), address_bytes.begin(),
@@ -108,12 +127,14 @@ Result<Json> CommunicatorInit::own_introduction() {
 Result<> CommunicatorInit::introduce() {
   auto all = share(own_introduction());
   if (!all) return all.error();
+  std::set<std::string> machines;
   try {
     for (int r = 0; r < nranks_; ++r) {
       const Json& theirs = all->at(r);
       if (auto same = compare_settings(r, all->at(0)["settings"], theirs["settings"]); !same) return same;
       hosts_.push_back(theirs["host"].get<std::string>());
       ranks_here_ += theirs["machine"] == all->at(rank_)["machine"];
+      machines.insert(theirs["machine"].get<std::string>());
       exchanges_.push_back(theirs["exchange"].get<std::string>());
       const auto bytes = theirs["address"].get<std::vector<uint8_t>>();
       const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
@@ -122,6 +143,7 @@ Result<> CommunicatorInit::introduce() {
   } catch (const Json::exception& e) {
     return make_error(twohopInternalError, "an init message lacks a field: {}", e.what());
   }
+  machines_ = static_cast<int64_t>(machines.size());
   return {};
 }
 
@@ -154,11 +176,22 @@ std::vector<int> CommunicatorInit::wanted_nodes() const {
   return key;
 }
 
+/// 0 is as many as the network likes: the same on all ranks, since they have the same network and cluster.
+void CommunicatorInit::choose_channels(int wanted) {
+  constexpr int kOnOneNode = 2;
+  config_.nchannels = wanted;
+  if (wanted == 0)
+    config_.nchannels = comm_->cluster_.nnodes() == 1 ? kOnOneNode : comm_->endpoint_->default_channels();
+}
+
 /// Groups by host; where handing memory over does not work, splits the group and tries again.
 Result<> CommunicatorInit::group_into_nodes() {
+  const int channels = config_.nchannels;
   std::vector<int> key = wanted_nodes();
   for (;;) {
     comm_->cluster_ = make_cluster(key);
+    choose_channels(channels);
+    if (auto tuned = tune(); !tuned) return tuned;
     auto mine = try_grouping();
     auto all = share(mine);
     if (!all) return all.error();
@@ -167,6 +200,41 @@ Result<> CommunicatorInit::group_into_nodes() {
     if (complete) return {};
     key = split(*all);
   }
+}
+
+/// Takes the table of choices that rank 0 has made for this grouping. It says which links are needed.
+Result<> CommunicatorInit::tune() {
+  const auto half = static_cast<uint64_t>(options_.buff_bytes) / 2;
+  LayoutLimits limits;  // as connect() will find them, but for what pages and very small buffers make of them
+  limits.window_bytes = half;
+  limits.inbox_bytes = half / 4;
+  limits.chunk_bytes = static_cast<uint64_t>(options_.chunk_bytes);
+  limits.max_channels = config_.nchannels;
+  auto all = share(own_tuning(limits));
+  if (!all) return all.error();
+  const Json& text = (*all)[0];
+  auto tuning = Tuning::create(comm_->selection_, text.is_string() ? text.get<std::string>() : "", comm_->cluster_,
+                               limits, static_cast<uint32_t>(options_.doorbell_batch));
+  if (!tuning) return tuning.error();
+  comm_->tuning_ = std::move(*tuning);
+  return {};
+}
+
+/// Rank 0's, as text; nothing on the others.
+Result<Json> CommunicatorInit::own_tuning(const LayoutLimits& limits) const {
+  if (rank_ != 0) return Json("");
+  TuningPlace place;
+  place.cluster = &comm_->cluster_;
+  place.limits = limits;
+  place.machines = machines_;
+  place.cores = std::thread::hardware_concurrency();
+  if (comm_->cluster_.nnodes() > 1) {
+    place.net = comm_->endpoint_->name();
+    place.rails = static_cast<int64_t>(comm_->endpoint_->counters().rails);
+  }
+  auto text = make_tuning(comm_->selection_, options_, place);
+  if (!text) return text.error();
+  return Json(*text);
 }
 
 Result<Json> CommunicatorInit::try_grouping() {
@@ -178,8 +246,9 @@ Result<Json> CommunicatorInit::try_grouping() {
   NodeMembers members;
   members.me = rank_;
   tables_.clear();
+  const auto algorithms = comm_->tuning_.reachable(cluster);
   for (int r : peers) {
-    tables_.push_back(links_of(cluster, r, config_.nchannels));
+    tables_.push_back(links_of(algorithms, cluster, r, config_.nchannels));
     members.ranks.push_back(r);
     members.exchanges.push_back(exchanges_[r]);
     members.in_links.push_back(tables_.back().in.size());
@@ -188,6 +257,7 @@ Result<Json> CommunicatorInit::try_grouping() {
   auto node = NodeGroup::create(members, window_map(), *exchange_, comm_->control_->secret(), deadline_, &unreachable);
   if (!node) return node.error();
   comm_->node_ = std::move(*node);
+  bind_memory(comm_->binding_, comm_->node_->own_memory());
   Json failed = Json::array();
   for (const LocalPeer& p : unreachable) {
     log_warn("rank {} and rank {} share a host but not memory ({}): they are treated as separate nodes", rank_, p.rank,
@@ -225,8 +295,8 @@ WindowMap CommunicatorInit::window_map() const {
   map.lanes = static_cast<size_t>(max_lanes(cluster));
   const Depths depths;
   uint64_t slots = 1, put_slots = 1;
-  for (const Algorithm& a : algorithms()) {
-    const Frame f = a.frame({&cluster, Collective::kAllReduce, 0, depths});
+  for (const Algorithm* a : comm_->tuning_.reachable(cluster)) {
+    const Frame f = a->frame({&cluster, Collective::kAllReduce, 0, depths});
     slots = std::max<uint64_t>(slots, uint64_t(f.areas) * f.slots);
     put_slots = std::max<uint64_t>(put_slots, uint64_t(f.put_slots) * f.chunks_per_put);
   }
@@ -254,6 +324,11 @@ Result<> CommunicatorInit::connect() {
   context.tables = std::move(tables_);
   context.limits = comm_->limits_;
   context.isa = comm_->isa_;
+  context.trace = comm_->trace_.get();
+  if (context.trace && context.endpoint) {
+    const LinkTable& mine = context.tables[context.node->me()];
+    context.trace->watch_links(context.endpoint, mine.out.size(), mine.in.size());
+  }
   comm_->execution_ = std::make_unique<Execution>(std::move(context));
   return {};
 }
@@ -291,7 +366,7 @@ void CommunicatorInit::start_watching() {
   const unsigned cores = std::thread::hardware_concurrency();
   comm_->spin_polls_ = ranks_here_ <= static_cast<int>(cores) ? static_cast<int>(options_.spin) : 1;
   Communicator* comm = comm_.get();
-  comm->control_->watch([comm](const Error& e) { comm->record_failure(e); });
+  comm->control_->watch([comm](const Error& e) { comm->record_failure(e); }, [comm] { return comm->standing(); });
   const Cluster& c = comm->cluster_;
   log_info("{}rank {} of {}: node {} of {}, local rank {} of {}, {} channels, {} kernels, network {}",
            comm->name().empty() ? "" : comm->name() + ": ", rank_, nranks_, c.node_of[rank_], c.nnodes(),
@@ -301,11 +376,15 @@ void CommunicatorInit::start_watching() {
 
 Result<std::unique_ptr<Communicator>> Communicator::init(const twohopUniqueId& id, int nranks, int rank,
                                                          const CommConfig& config, const Options& options) {
-  if (config.algo != "auto" && !find_algorithm(config.algo))
-    return make_error(twohopInvalidArgument, "algorithm \"{}\" is not known: auto, two-hop, one-shot, flat, flat-naive",
-                      config.algo);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(options.init_timeout_s);
-  return CommunicatorInit(config, options, deadline).run(id, nranks, rank);
+  const auto selection = Selection::parse(config.algo);
+  if (!selection) return selection.error();
+  const auto start = std::chrono::steady_clock::now();
+  const Deadline deadline = start + std::chrono::seconds(options.init_timeout_s);
+  auto comm = CommunicatorInit(config, *selection, options, deadline).run(id, nranks, rank);
+  if (!comm) return comm;
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
+  (*comm)->counters_.init_ns = static_cast<uint64_t>(took.count());
+  return comm;
 }
 
 }  // namespace twohop

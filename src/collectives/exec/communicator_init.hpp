@@ -9,12 +9,13 @@
 
 #include "collectives/exec/bound_schedule.hpp"
 #include "collectives/exec/communicator.hpp"
+#include "collectives/exec/job_topology.hpp"
 
 namespace twohop {
 
 class CommunicatorInit {
  public:
-  CommunicatorInit(const CommConfig& config, const Options& options, Deadline deadline);
+  CommunicatorInit(const CommConfig& config, const Selection& selection, const Options& options, Deadline deadline);
   Result<std::unique_ptr<Communicator>> run(const twohopUniqueId& id, int nranks, int rank);
 
  private:
@@ -23,11 +24,15 @@ class CommunicatorInit {
   Result<std::vector<Json>> share(const Result<Json>& mine);
   Json settings() const;
   std::string data_interface() const;
+  Result<> learn_topology();
   Result<Json> own_introduction();
   Result<> introduce();
   Result<> compare_settings(int rank, const Json& first, const Json& theirs) const;
   std::vector<int> wanted_nodes() const;
   Result<> group_into_nodes();
+  void choose_channels(int wanted);
+  Result<> tune();
+  Result<Json> own_tuning(const LayoutLimits& limits) const;
   Result<Json> try_grouping();
   std::vector<int> split(const std::vector<Json>& unreachable) const;
   WindowMap window_map() const;
@@ -42,6 +47,8 @@ class CommunicatorInit {
   int rank_ = 0, nranks_ = 0;
   bool meets_on_loopback_ = false;
   int ranks_here_ = 0;  // on this machine, whatever virtual nodes it is cut into
+  int64_t machines_ = 1;
+  std::optional<JobTopology> topology_;
   std::optional<LocalExchange> exchange_;
   std::vector<std::string> hosts_, exchanges_;
   std::vector<Bytes> addresses_;

@@ -2,6 +2,7 @@
 // between ranks is compared in execution_verify.cpp.
 #include "collectives/exec/execution.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.hpp"
@@ -27,15 +28,19 @@ const BoundSchedule& Execution::schedule_for(const Algorithm& algorithm, const C
   return it->second;
 }
 
-void Execution::start(const Call& call, const Algorithm& algorithm, uint64_t number) {
+void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   call_ = call;
   number_ = number;
   half_ = number & 1;
   signature_ = signature(call);
-  schedule_ = &schedule_for(algorithm, call);
+  schedule_ = &schedule_for(*choice.algorithm, call);
   element_bytes_ = type_size(call.type);
-  layout_ = Layout(schedule_->frame, *c_.cluster, call.count * element_bytes_, c_.limits);
-  places_ = places_of(call, schedule_->frame, layout_, c_.limits);
+  LayoutLimits limits = c_.limits;
+  limits.chunk_bytes = std::min(limits.chunk_bytes, choice.chunk_bytes);
+  limits.max_channels = std::min(limits.max_channels, choice.channels);
+  layout_ = Layout(schedule_->frame, *c_.cluster, call.count * element_bytes_, limits);
+  if (c_.endpoint) c_.endpoint->limit_batch(choice.batch);
+  places_ = places_of(call, schedule_->frame, layout_, limits);
   places_.half = static_cast<uint32_t>(half_);
   reduce_ = reduce_kernel(c_.isa, call.type, math_op(call.op));
   scaled_ = scales_contributions(call);
@@ -74,6 +79,7 @@ void Execution::open() {
   notice.call.store(number_, std::memory_order_release);
   c_.node->wake_sleepers();
   opened_ = true;
+  if (c_.trace) opened_at_ns_ = Trace::now_ns();
 }
 
 Result<Execution::Progress> Execution::progress() {
@@ -93,6 +99,7 @@ Result<Execution::Progress> Execution::progress() {
     auto polled = c_.endpoint->poll();
     if (!polled) return polled.error();
     some |= *polled;
+    if (c_.trace) c_.trace->look_at_links();
   }
   if (!some) {
     verify_all();
@@ -112,7 +119,8 @@ bool Execution::advance(Lane& lane) {
   bool some = false;
   Outcome outcome = Outcome::kCheap;
   while (outcome == Outcome::kCheap && lane.steps) {
-    outcome = step(lane, (*lane.steps)[lane.pc]);
+    const BoundStep& s = (*lane.steps)[lane.pc];
+    outcome = c_.trace ? traced_step(lane, s) : step(lane, s);
     if (outcome == Outcome::kBlocked) break;
     some = true;
     if (++lane.pc < lane.steps->size()) continue;
@@ -173,6 +181,7 @@ bool Execution::put(const Lane& lane, const BoundStep& s) {
   PutRun runs[2];
   for (int i = 0; i < n; ++i) runs[i] = {pieces[i].source, pieces[i].inbox_offset, pieces[i].bytes};
   c_.endpoint->put(s.link, {number_, signature_}, {runs, static_cast<size_t>(n)});
+  if (c_.trace) c_.trace->put(s.link, runs[0].bytes + (n > 1 ? runs[1].bytes : 0));
   return true;
 }
 
@@ -207,6 +216,7 @@ bool Execution::sources_sent() const {
 }
 
 void Execution::finish() {
+  if (c_.trace) trace_call();
   c_.node->control(c_.node->me()).finished.value.store(number_, std::memory_order_release);
   c_.node->wake_sleepers();
 }

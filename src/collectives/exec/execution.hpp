@@ -1,6 +1,7 @@
 // Execution: runs one call's lanes. Every lane advances until it blocks; nothing here waits, allocates or logs.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,7 +12,9 @@
 #include "collectives/exec/call.hpp"
 #include "collectives/exec/call_places.hpp"
 #include "collectives/exec/node_group.hpp"
+#include "collectives/exec/trace.hpp"
 #include "collectives/plan/layout.hpp"
+#include "collectives/plan/model/choice.hpp"
 
 namespace twohop {
 
@@ -25,6 +28,7 @@ struct ExecutionContext {
   LayoutLimits limits;
   Depths depths;
   Isa isa = Isa::kScalar;
+  Trace* trace = nullptr;  // null: off
 };
 
 class Execution {
@@ -32,13 +36,20 @@ class Execution {
   explicit Execution(ExecutionContext context);
 
   /// Begins call number `number` (they count from 1 and never skip).
-  void start(const Call& call, const Algorithm& algorithm, uint64_t number);
+  /// `choice`: the same on all ranks; chunk and channels count as far as the context's limits allow.
+  void start(const Call& call, const Choice& choice, uint64_t number);
 
   enum class Progress : uint8_t { kNothing, kSome, kDone };
   /// The error is a mismatch between ranks or a lost peer.
   Result<Progress> progress();
 
+  /// For hang reports, now and then while nothing moves: notes which lanes still stand where they stood.
+  void look_at_lanes();
+  /// Every lane that is not at its end: its step, for whom it waits and since when. Lines of a table.
+  std::string hang_table() const;
+  /// What the first waiting lane waits for, in words, and which rank that is (-1: none).
   std::string where_it_waits() const;
+  int waits_for() const;
 
  private:
   struct Lane {
@@ -48,6 +59,11 @@ class Execution {
     int64_t round = 0;
     uint64_t signals = 0;
     uint16_t channel = 0, number = 0;
+    uint64_t blocked_since_ns = 0;  // for the trace; 0: not blocked
+    // For hang reports.
+    size_t seen_pc = 0;
+    int64_t seen_round = -1;
+    std::chrono::steady_clock::time_point still_since{};
   };
   struct LinkStart {
     uint64_t before_last = 0, now = 0;  // puts of the link when the call before this one began, and when this one did
@@ -59,6 +75,8 @@ class Execution {
   bool previous_calls_finished();
   bool advance(Lane& lane);
   Outcome step(Lane& lane, const BoundStep& s);
+  Outcome traced_step(Lane& lane, const BoundStep& s);
+  void trace_call();
   bool wait_is_over(const Lane& lane, const BoundStep& s);
   bool put(const Lane& lane, const BoundStep& s);
   void copy(const Lane& lane, const BoundStep& s);
@@ -73,7 +91,10 @@ class Execution {
   void look_for_departed();
   void departed(int rank);
   void mismatch(int rank, uint64_t theirs);
-  std::string describe(const Lane& lane) const;
+  int blocking_rank(const Lane& lane) const;
+  std::string what_it_waits_for(const Lane& lane) const;
+  const Lane* first_waiting() const;
+  int slowest_of_node() const;
 
   ExecutionContext c_;
   std::map<std::tuple<const Algorithm*, Collective, int>, BoundSchedule> schedules_;
@@ -90,6 +111,7 @@ class Execution {
   bool opened_ = false;
   std::vector<Lane> lanes_;
   size_t lanes_left_ = 0;
+  uint64_t opened_at_ns_ = 0;  // for the trace
   bool signalled_ = false;
   ReduceFn reduce_ = nullptr;
   bool scaled_ = false;

@@ -1,4 +1,4 @@
-// Execution, second part: comparing the calls that ranks make, and saying where a call stands.
+// Execution, second part: comparing the calls that ranks make.
 #include <fmt/format.h>
 
 #include "collectives/exec/execution.hpp"
@@ -80,39 +80,6 @@ void Execution::mismatch(int rank, uint64_t theirs) {
   e.scope = Scope::kCommunicator;
   e.rank = rank;
   error_ = std::move(e);
-}
-
-std::string Execution::where_it_waits() const {
-  if (!opened_) return fmt::format("call {} waits for ranks of its node to finish call {}", number_, number_ - 2);
-  std::string text = fmt::format("call {} {}", number_, describe_signature(signature_));
-  int shown = 0;
-  for (const Lane& lane : lanes_) {
-    if (!lane.steps) continue;
-    if (++shown > 6) return text + "; ...";
-    text += describe(lane);
-  }
-  if (shown == 0) text += "; its last messages are not sent yet";
-  return text;
-}
-
-std::string Execution::describe(const Lane& lane) const {
-  const BoundStep& s = (*lane.steps)[lane.pc];
-  std::string text =
-      fmt::format("; channel {} lane {} round {}/{}: ", lane.channel, lane.number, lane.round + 1, layout_.rounds());
-  const int64_t target = s.target.at(lane.round);
-  switch (s.kind) {
-    case StepKind::kWait:
-      return text + fmt::format("waits for rank {} (lane {}, signal {})", c_.cluster->peers_of(c_.rank)[s.local],
-                                s.lane, target);
-    case StepKind::kArrive:
-      return text + fmt::format("waits for put {} of rank {}", target, c_.endpoint->in(s.link).id.src);
-    case StepKind::kPut:
-      return text + fmt::format("waits for credit of rank {} for put {}", c_.endpoint->out(s.link).id.dst, target);
-    case StepKind::kSent:
-      return text + fmt::format("waits until put {} to rank {} is sent", target, c_.endpoint->out(s.link).id.dst);
-    default:
-      return text + "ready";
-  }
 }
 
 }  // namespace twohop

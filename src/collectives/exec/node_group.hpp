@@ -40,6 +40,8 @@ class NodeGroup {
     return reinterpret_cast<SharedWord*>(base(local) + map_.counter(channel, lane))->value;
   }
   std::byte* window(int local, size_t channel) { return base(local) + map_.window(channel); }
+  /// This rank's segment, which nobody has touched when the group is new.
+  std::span<std::byte> own_memory() { return members_[me_].window.bytes(); }
   std::byte* inbox(int local, size_t in_link) { return base(local) + map_.inbox(in_link); }
 
   /// Wakes the ranks that sleep; call it after counters or notices were written. A fence and a few cached loads when

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <chrono>
+#include <utility>
 
 #include "base/log.hpp"
 
@@ -47,6 +48,9 @@ class Runner {
   bool advance(Work& w, bool* some) {
     auto progress = step(w);
     if (!progress) {
+      if (progress.error().code == twohopTimeout && w.comm->running() && !std::exchange(w.reported, true))
+        log_warn("rank {}: where it stood when another rank ran out of time:\n{}", w.comm->rank(),
+                 w.comm->hang_table());
       w.comm->fail_unless_told(progress.error());
       if (!error_) error_ = *w.comm->failure();
       w.next = w.calls.size();
@@ -104,23 +108,25 @@ class Runner {
         check_deadline(w, std::chrono::duration<double>(now - w.still_since).count());
     }
   }
-  void check_deadline(const Work& w, double still_s) {
-    if (still_s >= w.comm->timeout_s()) {
-      Error e = make_error(twohopTimeout, "rank {}: no progress for {:.0f} s (TWOHOP_TIMEOUT_S): {}", w.comm->rank(),
-                           still_s, w.comm->where_it_waits());
-      e.scope = Scope::kCommunicator;
-      w.comm->fail(e);
-    } else if (still_s >= kHangReportS && !reported_) {
-      reported_ = true;
-      log_warn("rank {}: no progress for {:.0f} s: {}", w.comm->rank(), still_s, w.comm->where_it_waits());
-    }
+  void check_deadline(Work& w, double still_s) {
+    w.comm->note_standstill(still_s);
+    const bool out_of_time = still_s >= w.comm->timeout_s();
+    if (!out_of_time && (w.reported || still_s < kHangReportS)) return;
+    w.reported = true;
+    const Communicator::HangReport report = w.comm->hang_report();
+    log_warn("rank {}: no progress for {:.0f} s: {}\n{}", w.comm->rank(), still_s, report.summary, report.table);
+    if (!out_of_time) return;
+    Error e = make_error(twohopTimeout, "rank {}: no progress for {:.0f} s (TWOHOP_TIMEOUT_S): {}", w.comm->rank(),
+                         still_s, report.summary);
+    e.scope = Scope::kCommunicator;
+    w.comm->fail(e);
   }
 
   static constexpr double kHangReportS = 30;
 
   std::span<Work> work_;
   std::optional<Error> error_;
-  bool armed_ = false, reported_ = false;
+  bool armed_ = false;
   static thread_local std::vector<pollfd> fds_;
 };
 

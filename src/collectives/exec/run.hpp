@@ -15,7 +15,8 @@ struct Work {
 
   // run_all's own.
   size_t next = 0;
-  bool moved = true;  // since the deadline was last looked at
+  bool moved = true;      // since the deadline was last looked at
+  bool reported = false;  // that it does not move
   std::chrono::steady_clock::time_point still_since{};
 };
 

@@ -1,30 +1,42 @@
 // See algorithm.hpp: the table.
 #include "collectives/plan/algorithm.hpp"
 
+#include <algorithm>
 #include <array>
+
+#include "collectives/plan/two_hop.hpp"
 
 namespace twohop {
 
 namespace two_hop {
-extern const Algorithm kAlgorithm;
-}
+extern const Algorithm kTwoHop, kTwoHopTree, kTwoHopLog, kNodeRing, kNodeRingTree, kNodeRingLog;
+}  // namespace two_hop
 namespace one_shot {
 extern const Algorithm kAlgorithm;
 }
-namespace flat {
-extern const Algorithm kAlgorithm;
+namespace flat_ring {
+extern const Algorithm kFlat, kFlatNaive;
 }
-namespace flat_naive {
+namespace flat_tree {
 extern const Algorithm kAlgorithm;
 }
 
 std::span<const Algorithm> algorithms() {
-  static const std::array table{two_hop::kAlgorithm, one_shot::kAlgorithm, flat::kAlgorithm, flat_naive::kAlgorithm};
+  static const std::array table{two_hop::kTwoHop,       two_hop::kTwoHopTree,  two_hop::kTwoHopLog,  two_hop::kNodeRing,
+                                two_hop::kNodeRingTree, two_hop::kNodeRingLog, one_shot::kAlgorithm, flat_ring::kFlat,
+                                flat_ring::kFlatNaive,  flat_tree::kAlgorithm};
   return table;
 }
 
+double busiest_bytes_out_per_byte(const Algorithm& algorithm, const Request& request) {
+  double busiest = 0;
+  for (int node = 0; node < request.cluster->nnodes(); ++node)
+    busiest = std::max(busiest, algorithm.bytes_out_per_byte(request, node));
+  return busiest;
+}
+
 int max_lanes(const Cluster& cluster) {
-  return 3 + 3 * cluster.max_local_size();
+  return two_hop::kFirstShardLane + two_hop::kMaxLanesPerShard * cluster.max_local_size();
 }
 
 const Algorithm* find_algorithm(std::string_view name) {

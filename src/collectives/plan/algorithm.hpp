@@ -31,10 +31,15 @@ struct Algorithm {
   Frame (*frame)(const Request&);
   /// The program of one rank. Work and memory grow with this rank's own steps only.
   Program (*program)(const Request&, int rank);
-  /// Payload bytes that leave the busiest node, divided by the bytes of the buffer: the bound that measurements are
-  /// held against.
-  double (*bytes_out_per_byte)(const Cluster&, Collective);
+  /// Payload bytes that leave a node, divided by the bytes of the buffer.
+  double (*bytes_out_per_byte)(const Request&, int node);
+  /// Puts may go between ranks that are near different rails. (Where a node has fewer ranks than the cluster has rails
+  /// this cannot be avoided, and does not count.)
+  bool crosses_rails = false;
 };
+
+/// Of the busiest node: the bound that measurements are held against.
+double busiest_bytes_out_per_byte(const Algorithm& algorithm, const Request& request);
 
 std::span<const Algorithm> algorithms();
 /// No program of any algorithm has more lanes than this.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,29 +39,39 @@ struct ChunkId {
 };
 
 inline Ref input(int raw_of) {
-  return {.space = Space::kInput, .owner = raw_of, .index = {}, .raw_of = raw_of};
+  Ref r;
+  r.space = Space::kInput;
+  r.owner = r.raw_of = raw_of;
+  return r;
 }
 inline Ref output(int self) {
-  return {.space = Space::kOutput, .owner = self, .index = {}, .raw_of = -1};
+  Ref r;
+  r.space = Space::kOutput;
+  r.owner = self;
+  return r;
 }
 inline Ref window(int owner, int area, Linear slot, int raw_of = -1) {
-  return {.space = Space::kWindow,
-          .owner = owner,
-          .area = static_cast<uint16_t>(area),
-          .part = 0,
-          .index = slot,
-          .raw_of = raw_of};
+  Ref r;
+  r.space = Space::kWindow;
+  r.owner = owner;
+  r.area = static_cast<uint16_t>(area);
+  r.index = slot;
+  r.raw_of = raw_of;
+  return r;
 }
-inline Ref inbox(int owner, int tag, Linear put, int part) {
-  return {.space = Space::kInbox,
-          .owner = owner,
-          .area = static_cast<uint16_t>(tag),
-          .part = static_cast<uint16_t>(part),
-          .index = put,
-          .raw_of = -1};
+/// Chunk `part` of a put of rank `from`.
+inline Ref inbox(int owner, int from, int tag, Linear put, int part) {
+  Ref r;
+  r.space = Space::kInbox;
+  r.owner = owner;
+  r.from = from;
+  r.area = static_cast<uint16_t>(tag);
+  r.part = static_cast<uint16_t>(part);
+  r.index = put;
+  return r;
 }
 
-/// Appends steps to one lane.
+/// Appends steps to one lane. A wait for no more than the lane has waited for earlier in the round is left out.
 class LaneBuilder {
  public:
   LaneBuilder(Program& program, size_t lane) : program_(program), lane_(lane) {
@@ -76,11 +88,16 @@ class LaneBuilder {
     s.chunk = static_cast<uint32_t>(first.index);
     s.srcs = std::move(srcs);
   }
-  void sent(int link, Linear count) { link_step(StepKind::kSent, link, count); }
-  void arrive(int link, Linear count) { link_step(StepKind::kArrive, link, count); }
+  void sent(int link, Linear count) {
+    if (is_news(StepKind::kSent, link, 0, count)) link_step(StepKind::kSent, link, count);
+  }
+  void arrive(int link, Linear count) {
+    if (is_news(StepKind::kArrive, link, 0, count)) link_step(StepKind::kArrive, link, count);
+  }
   void release(int link, Linear number) { link_step(StepKind::kRelease, link, number); }
   void signal() { add(StepKind::kSignal, {}, {}, {}); }
   void wait(int rank, int lane, Linear count) {
+    if (!is_news(StepKind::kWait, rank, lane, count)) return;
     Step& s = add(StepKind::kWait, {}, {}, {});
     s.rank = rank;
     s.lane = static_cast<uint16_t>(lane);
@@ -88,6 +105,13 @@ class LaneBuilder {
   }
 
  private:
+  bool is_news(StepKind kind, int of, int lane, Linear count) {
+    const auto [it, first] = waited_.try_emplace(std::tuple{kind, of, lane, count.per_round}, count.offset);
+    if (first) return true;
+    if (it->second >= count.offset) return false;
+    it->second = count.offset;
+    return true;
+  }
   Step& last() { return program_.lanes[lane_].back(); }
   Step& add(StepKind kind, ChunkId c, Ref dst, std::vector<Ref> srcs) {
     Step s;
@@ -107,6 +131,7 @@ class LaneBuilder {
 
   Program& program_;
   size_t lane_;
+  std::map<std::tuple<StepKind, int, int, int64_t>, int64_t> waited_;  // the highest offset
 };
 
 /// Adds a link end to a program and returns its index.

@@ -8,7 +8,7 @@ namespace twohop {
 CheckData::CheckData(const CheckSetup& setup, const std::vector<CheckedCall>& calls)
     : setup_(setup),
       sets_(setup.cluster.nranks()),
-      cells_(setup.cluster.nranks(), setup.links.size(), setup.frames, calls),
+      cells_(setup.nranks(), setup.links.size(), setup.frames, calls),
       memory_(cells_.size()),
       chunks_out_of_node_(setup.cluster.nnodes()) {
   for (size_t c = 0; c < calls.size(); ++c) {
@@ -40,6 +40,8 @@ CheckData::Verdict CheckData::reduce(const Step& step, const ChunkName& chunk, c
     if (const Verdict fault = read(step.srcs[i], chunk, access, operand)) return fault;
     if (const Verdict fault = add_operand(step.srcs[i], operand, i == 0, sum)) return fault;
     expression.add(operand.expression);
+    expression.add(static_cast<uint64_t>(operand.made_at));
+    if (setup_.rotation && chunk.round == 0) operands_[&step].push_back(operand.ranks);
   }
   sum.expression = expression.value();
   return std::nullopt;
@@ -63,6 +65,7 @@ CheckData::Verdict CheckData::put(int link, const Step& step, const ChunkName& f
     Value value;
     if (const Verdict fault = read(step.srcs[i], chunk, tx, value)) return fault;
     if (chunk.call == 0 && !value.is_void) ++chunks_out_of_node_[setup_.cluster.node_of[setup_.links[link].src]];
+    if (setup_.rotation) value = seen_behind(value, setup_.links[link].nodes_ahead);
     const size_t to = cells_.inbox(link, chunk.call, number, static_cast<int>(i));
     if (const Verdict fault = memory_.write(to, CellSpace::kInbox, value, rx)) return fault;
   }
@@ -100,9 +103,39 @@ CheckData::Verdict CheckData::output_fault(int rank, const ChunkName& c) {
     return FaultKind::kContributionMissing;
   if (v.final != meaning.reduces() || (v.raw_of < 0) != meaning.reduces()) return FaultKind::kScaling;
   const Frame& f = meaning.frame();
-  uint64_t& first = expressions_[c.call][(size_t(c.round) * f.shards + c.shard) * f.chunks + c.index];
-  if (first == 0) first = v.expression;
-  return first == v.expression ? Verdict() : FaultKind::kUnequalBits;
+  // By symmetry another node sees the chunks of all blocks alike, made as far from it as the blocks are apart.
+  const int index = setup_.rotation ? setup_.rotation->first_like(c.index, f.chunks) : c.index;
+  Digest made;
+  made.add(v.expression);
+  if (setup_.rotation) made.add(static_cast<uint64_t>(setup_.rotation->from_block(v.made_at, c.index, f.chunks)));
+  uint64_t& first = expressions_[c.call][(size_t(c.round) * f.shards + c.shard) * f.chunks + index];
+  if (first == 0) first = made.value();
+  return first == made.value() ? Verdict() : FaultKind::kUnequalBits;
+}
+
+Value CheckData::seen_behind(Value v, int nodes) {
+  const Rotation& rotation = *setup_.rotation;
+  v.chunk.index = rotation.chunk(v.chunk.index, -nodes, setup_.frames[v.chunk.call].chunks);
+  v.ranks = sets_.rotate(v.ranks, -nodes * rotation.group());
+  if (v.raw_of >= 0) v.raw_of = rotation.rank(v.raw_of, -nodes);
+  v.made_at = rotation.node(v.made_at - nodes);
+  return v;
+}
+
+std::optional<Fault> CheckData::check_other_nodes(const std::vector<CheckedCall>& calls) const {
+  for (size_t c = 0; c < calls.size(); ++c)
+    for (const int node : setup_.rotation->samples())
+      for (int local = 0; local < setup_.nranks(); ++local) {
+        const Program& here = setup_.programs[c][local];
+        const Program there = program_of(setup_.cluster, calls[c], setup_.rotation->rank(local, node));
+        const auto order = [&](const Step& step, size_t operand) {
+          return sets_.lowest_rotated(operands_.at(&step)[operand], node * setup_.rotation->group());
+        };
+        if (const char* wrong = setup_.rotation->difference(here, there, node, setup_.frames[c].chunks, order))
+          return Fault{FaultKind::kAsymmetry,
+                       fmt::format("call {}: local rank {} of node {} against node 0: {}", c, local, node, wrong)};
+      }
+  return std::nullopt;
 }
 
 // ---- Cells ----
@@ -114,7 +147,8 @@ size_t CheckData::locate(const Ref& ref, const ChunkName& chunk) const {
   if (ref.space == Space::kWindow) return cells_.window(ref.owner, chunk.call, ref.area, index);
   const auto& in = setup_.programs[chunk.call][ref.owner].in;
   for (size_t i = 0; i < in.size(); ++i)
-    if (in[i].tag == ref.area) return cells_.inbox(setup_.in[chunk.call][ref.owner][i], chunk.call, index, ref.part);
+    if (in[i].tag == ref.area && in[i].peer == ref.from)
+      return cells_.inbox(setup_.in[chunk.call][ref.owner][i], chunk.call, index, ref.part);
   return kNowhere;
 }
 

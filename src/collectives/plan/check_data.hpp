@@ -2,6 +2,7 @@
 // collective promises. Order in time is the business of checker.cpp, the rules of access that of check_memory.hpp.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -23,6 +24,8 @@ class CheckData {
   Verdict put(int link, const Step& step, const ChunkName& first, const Access& tx, const Access& rx);
   /// At the end of a rank's call.
   std::optional<Fault> check_outputs(int call, int rank);
+  /// By symmetry: programs of other nodes are those of node 0, with operands in the order that their ranks demand.
+  std::optional<Fault> check_other_nodes(const std::vector<CheckedCall>& calls) const;
   bool has_unread() const { return memory_.has_unread(); }
   bool has_dead_write() const { return memory_.has_dead_write(); }
   /// By node: chunks put to other nodes in the first call, void ones not counted.
@@ -42,6 +45,8 @@ class CheckData {
   Value input_value(int rank, const ChunkName& chunk) const;
   Verdict output_fault(int rank, const ChunkName& chunk);
   ChunkName part(const ChunkName& first, size_t i) const;
+  /// What a node so many nodes before this one has, when this one has `v`.
+  Value seen_behind(Value v, int nodes);
 
   const CheckSetup& setup_;
   std::vector<bool> in_place_;  // by call
@@ -50,6 +55,7 @@ class CheckData {
   CheckMemory memory_;
   std::vector<std::vector<uint64_t>> expressions_;  // by call, chunk of the call: of the first output that was seen
   std::vector<uint64_t> chunks_out_of_node_;
+  std::map<const Step*, std::vector<RankSets::Id>> operands_;  // by symmetry: of the reduces of round 0
 };
 
 }  // namespace twohop

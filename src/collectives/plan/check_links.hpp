@@ -14,6 +14,7 @@ namespace twohop {
 /// the writes of the inbox of thread `rx` of the receiver's node.
 struct Link {
   int src = 0, dst = 0;
+  int nodes_ahead = 0;  // by symmetry: dst stands for the rank of its index so many nodes after src's
   uint32_t tx = 0, rx = 0;
   Clock tx_clock = {}, rx_clock = {};
   ClockLog sent = {}, arrived = {}, released = {};       // by put
@@ -22,9 +23,10 @@ struct Link {
 
 class Links {
  public:
-  void add(int src, int dst, int tag) {
+  /// `link`: what a new one is.
+  void add(int src, int dst, int tag, const Link& link) {
     const int id = static_cast<int>(links_.size());
-    if (ids_.try_emplace({src, dst, tag}, id).second) links_.push_back(Link{.src = src, .dst = dst});
+    if (ids_.try_emplace({src, dst, tag}, id).second) links_.push_back(link);
   }
   /// -1 when there is none.
   int find(int src, int dst, int tag) const {

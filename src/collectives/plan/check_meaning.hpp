@@ -37,10 +37,9 @@ class Meaning {
   bool blocked() const {
     return frame_.collective == Collective::kReduceScatter || frame_.collective == Collective::kAllGather;
   }
-  int block_node(int chunk) const { return chunk / frame_.chunks_per_put; }
+  int block_node(int chunk) const { return chunk / frame_.chunks_per_block; }
   int block_owner(int shard, int chunk) const {
-    const auto& ranks = cluster_->nodes[block_node(chunk)];
-    return ranks[shard % static_cast<int>(ranks.size())];
+    return cluster_->nodes[block_node(chunk)][cluster_->local_owner(block_node(chunk), shard)];
   }
 
   const Cluster* cluster_;

@@ -22,6 +22,7 @@ struct Value {
   RankSets::Id ranks = 0;   // whose contributions it holds
   int32_t raw_of = -1;      // the rank whose contribution it is, not yet scaled; -1: a partial result
   uint64_t expression = 0;  // digest of the operations that made it, in order: equal values have equal bits
+  int32_t made_at = 0;      // by symmetry: the node that did these operations, counted from this one
   bool final = false;       // made by a final reduce
   bool is_void = false;     // an empty chunk: no bytes, so nobody need read it
 };

@@ -7,11 +7,12 @@ namespace twohop {
 
 CheckSetup::CheckSetup(const Cluster& c, const std::vector<CheckedCall>& calls, const CheckOptions& options)
     : cluster(c) {
+  if (options.by_symmetry) rotation = Rotation(c);
   make_programs(calls, options);
-  out.resize(calls.size(), std::vector<std::vector<int>>(cluster.nranks()));
+  out.resize(calls.size(), std::vector<std::vector<int>>(nranks()));
   in = out;
   for (size_t call = 0; call < calls.size() && !fault; ++call)
-    for (int rank = 0; rank < cluster.nranks() && !fault; ++rank) {
+    for (int rank = 0; rank < nranks() && !fault; ++rank) {
       fault = malformed(*this, call, rank);
       if (!fault) resolve_links(call, rank);
     }
@@ -24,11 +25,13 @@ void CheckSetup::make_programs(const std::vector<CheckedCall>& calls, const Chec
     frames.push_back(calls[c].algorithm->frame(request));
     meanings.emplace_back(cluster, frames.back());
     programs.emplace_back();
-    for (int r = 0; r < cluster.nranks(); ++r) {
+    for (int r = 0; r < nranks(); ++r) {
       Program p = calls[c].algorithm->program(request, r);
       if (options.mutate) options.mutate(static_cast<int>(c), r, p);
       max_lanes = std::max(max_lanes, p.lanes.size());
-      for (const LinkEnd& e : p.out) links.add(r, e.peer, e.tag);
+      for (const LinkEnd& e : p.out)
+        links.add(r, e.peer, e.tag,
+                  {.src = r, .dst = stands_for(e.peer), .nodes_ahead = cluster.node_of[e.peer] - cluster.node_of[r]});
       programs.back().push_back(std::move(p));
     }
   }
@@ -36,13 +39,14 @@ void CheckSetup::make_programs(const std::vector<CheckedCall>& calls, const Chec
 
 void CheckSetup::resolve_links(size_t call, int rank) {
   for (const LinkEnd& e : programs[call][rank].out) out[call][rank].push_back(links.find(rank, e.peer, e.tag));
-  for (const LinkEnd& e : programs[call][rank].in) in[call][rank].push_back(links.find(e.peer, rank, e.tag));
+  for (const LinkEnd& e : programs[call][rank].in)
+    in[call][rank].push_back(links.find(stands_for(e.peer), seen_from(e.peer, rank), e.tag));
 }
 
 void CheckSetup::number_threads() {
   for (const auto& ranks : cluster.nodes) width.push_back(max_lanes * ranks.size());
-  links_from.resize(cluster.nranks());
-  links_to.resize(cluster.nranks());
+  links_from.resize(nranks());
+  links_to.resize(nranks());
   if (fault) return;
   for (size_t i = 0; i < links.size(); ++i) {
     Link& l = links[static_cast<int>(i)];
@@ -60,7 +64,7 @@ void CheckSetup::number_threads() {
 std::vector<std::vector<uint32_t>> CheckSetup::events_per_round() const {
   std::vector<std::vector<uint32_t>> events;
   for (const size_t threads : width) events.emplace_back(threads);
-  for (int rank = 0; rank < cluster.nranks(); ++rank) {
+  for (int rank = 0; rank < nranks(); ++rank) {
     const auto& lanes = programs[0][rank].lanes;
     for (size_t l = 0; l < lanes.size(); ++l) {
       events[cluster.node_of[rank]][thread(rank, l)] = static_cast<uint32_t>(lanes[l].size());

@@ -7,12 +7,20 @@
 
 #include "collectives/plan/check_links.hpp"
 #include "collectives/plan/check_meaning.hpp"
+#include "collectives/plan/check_symmetry.hpp"
 #include "collectives/plan/checker.hpp"
 
 namespace twohop {
 
 struct CheckSetup {
   CheckSetup(const Cluster& cluster, const std::vector<CheckedCall>& calls, const CheckOptions& options);
+
+  /// Ranks whose programs are run: all, or, by symmetry, those of node 0.
+  int nranks() const { return rotation ? cluster.local_size(0) : cluster.nranks(); }
+  /// Whose program stands for a rank's.
+  int stands_for(int rank) const { return rotation ? cluster.local_of[rank] : rank; }
+  /// A link end of `stands_for(rank)` that is the same as the end `peer` of `rank`, or of its own peer's.
+  int seen_from(int rank, int peer) const { return rotation ? rotation->rank(peer, -cluster.node_of[rank]) : peer; }
 
   uint32_t thread(int rank, size_t lane) const {
     return static_cast<uint32_t>(cluster.local_of[rank] * max_lanes + lane);
@@ -21,6 +29,7 @@ struct CheckSetup {
   std::vector<std::vector<uint32_t>> events_per_round() const;
 
   const Cluster& cluster;
+  std::optional<Rotation> rotation;                    // set when node 0 is checked for all
   std::vector<Frame> frames;                           // by call
   std::vector<Meaning> meanings;                       // by call
   std::vector<std::vector<Program>> programs;          // by call, rank

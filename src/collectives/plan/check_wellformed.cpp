@@ -44,8 +44,8 @@ class WellFormed {
       for (const LinkEnd& e : *ends) {
         if (e.peer < 0 || e.peer >= setup_.cluster.nranks() || on_my_node(e.peer))
           return fault(fmt::format("has a link to rank {}", e.peer));
-        const Program& peer = programs_[e.peer];
-        if (!has(ends == &program_.out ? peer.in : peer.out, {e.tag, rank_}))
+        const Program& peer = programs_[setup_.stands_for(e.peer)];
+        if (!has(ends == &program_.out ? peer.in : peer.out, {e.tag, setup_.seen_from(e.peer, rank_)}))
           return fault(fmt::format("has link {} with rank {}, which has not", e.tag, e.peer));
       }
     return std::nullopt;
@@ -89,8 +89,7 @@ class WellFormed {
     if (r.space == Space::kWindow) return r.area < frame_.areas ? nullptr : "no such area";
     const auto& in = programs_[r.owner].in;
     if (r.part >= frame_.chunks_per_put) return "no such part of a put";
-    return std::any_of(in.begin(), in.end(), [&](const LinkEnd& e) { return e.tag == r.area; }) ? nullptr
-                                                                                                : "no such inbox";
+    return has(in, {r.area, r.from}) ? nullptr : "no such inbox";
   }
 
   const CheckSetup& setup_;

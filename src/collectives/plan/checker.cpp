@@ -9,38 +9,6 @@
 
 namespace twohop {
 
-const char* fault_name(FaultKind k) {
-  switch (k) {
-    case FaultKind::kContributionDoubled:
-      return "contribution doubled";
-    case FaultKind::kContributionMissing:
-      return "contribution missing";
-    case FaultKind::kReadTooEarly:
-      return "read too early";
-    case FaultKind::kOverwrittenBeforeRead:
-      return "overwritten before it is read";
-    case FaultKind::kOverwrittenBeforeSent:
-      return "source overwritten before sent";
-    case FaultKind::kEarlyRelease:
-      return "early release";
-    case FaultKind::kDeadWrite:
-      return "dead write";
-    case FaultKind::kDeadlock:
-      return "deadlock";
-    case FaultKind::kCallOvertaken:
-      return "call overtaken";
-    case FaultKind::kProtocol:
-      return "protocol";
-    case FaultKind::kScaling:
-      return "scaling";
-    case FaultKind::kOperandOrder:
-      return "operand order";
-    case FaultKind::kUnequalBits:
-      return "unequal bits";
-  }
-  return "?";
-}
-
 namespace {
 
 struct Lane {
@@ -70,8 +38,8 @@ class Simulation {
         setup_(cluster, calls, options),
         links_(setup_.links),
         data_(setup_, calls),
-        ranks_(cluster.nranks()) {
-    for (int r = 0; r < cluster.nranks(); ++r) {
+        ranks_(setup_.nranks()) {
+    for (int r = 0; r < setup_.nranks(); ++r) {
       ranks_[r].lanes.resize(setup_.max_lanes);
       ranks_[r].signals.resize(calls.size(), std::vector<ClockLog>(setup_.max_lanes));
     }
@@ -85,9 +53,10 @@ class Simulation {
     bool progress = true;
     while (progress && !report_.fault) {
       progress = false;
-      for (int r = 0; r < cluster_.nranks() && !report_.fault; ++r) progress |= advance_rank(r);
+      for (int r = 0; r < setup_.nranks() && !report_.fault; ++r) progress |= advance_rank(r);
     }
     if (!report_.fault) check_end();
+    if (!report_.fault && setup_.rotation) report_.fault = data_.check_other_nodes(calls_);
     fill_report();
     return std::move(report_);
   }
@@ -116,7 +85,8 @@ class Simulation {
     const Frame& f = setup_.frames[0];
     report_.chunks_of_buffer = uint64_t(f.shards) * f.chunks * calls_[0].rounds;
     report_.chunks_out_of_node = data_.chunks_out_of_node();
-    for (int r = 0; r < cluster_.nranks(); ++r)
+    if (setup_.rotation) report_.chunks_out_of_node.assign(cluster_.nnodes(), data_.chunks_out_of_node()[0]);
+    for (int r = 0; r < setup_.nranks(); ++r)
       for (size_t l = 0; l < setup_.programs[0][r].lanes.size(); ++l) note_idle_steps(r, l);
   }
   void note_idle_steps(int r, size_t l) {
@@ -300,6 +270,15 @@ class Simulation {
     if (auto fault = data_.put(id, step, chunk, tx, rx)) fail(*fault, here());
     link.sent.push(link.tx_clock);
     link.arrived.push(link.rx_clock);
+    report_.most_in_flight = std::max(report_.most_in_flight, link.sent.size() - link.released.size());
+    if (crosses_rails(link) && !calls_[chunk.call].algorithm->crosses_rails) fail(FaultKind::kRailCrossed, here());
+  }
+
+  bool crosses_rails(const Link& link) const {
+    const auto ranks_near = [&](int rank) { return cluster_.peers_of(rank).size(); };
+    const auto rails = static_cast<size_t>(cluster_.rails);
+    return cluster_.rail_of(link.src) != cluster_.rail_of(link.dst) && ranks_near(link.src) >= rails &&
+           ranks_near(link.dst) >= rails;
   }
 
   void release(int r, const Step& step, const Lane& lane) {
@@ -321,7 +300,7 @@ class Simulation {
   }
   std::string stuck_text() {
     std::string text;
-    for (int r = 0; r < cluster_.nranks() && text.size() < 2000; ++r)
+    for (int r = 0; r < setup_.nranks() && text.size() < 2000; ++r)
       for (size_t l = 0; ranks_[r].running && l < ranks_[r].program->lanes.size(); ++l) {
         const Lane& lane = ranks_[r].lanes[l];
         const auto& steps = ranks_[r].program->lanes[l];
@@ -355,6 +334,12 @@ class Simulation {
 
 CheckReport check(const Cluster& cluster, const std::vector<CheckedCall>& calls, const CheckOptions& options) {
   TWOHOP_CHECK(!calls.empty() && cluster.nranks() > 0, "{} calls on {} ranks", calls.size(), cluster.nranks());
+  if (options.by_symmetry)
+    if (auto fault = asymmetry(cluster, calls)) {
+      CheckReport refused;
+      refused.fault = std::move(fault);
+      return refused;
+    }
   return Simulation(cluster, calls, options).run();
 }
 

@@ -35,7 +35,9 @@ enum class FaultKind : uint8_t {
   kProtocol,               // a release or put out of order or left out, an index or rank out of range
   kScaling,                // a contribution is scaled, or a sum divided, not exactly once
   kOperandOrder,           // an operand of a reduce stands left of one that holds a lower rank
-  kUnequalBits             // ranks get the same sum by different operations
+  kUnequalBits,            // ranks get the same sum by different operations
+  kRailCrossed,            // a put between ranks near different rails, of an algorithm that does not cross
+  kAsymmetry               // a check by symmetry of programs that are not symmetric
 };
 const char* fault_name(FaultKind k);
 
@@ -58,6 +60,10 @@ struct CheckOptions {
   std::function<void(int call, int rank, Program&)> mutate;
   /// False leaves out the wait of a call for the end of the call before the last.
   bool order_calls = true;
+  /// Runs the ranks of node 0 only, and takes what they put for what arrives from other nodes: for algorithms whose
+  /// programs are the same for every node, but for the numbers of nodes and blocks, on even clusters. See
+  /// check_symmetry.hpp.
+  bool by_symmetry = false;
   /// Fills CheckReport::round_digests.
   bool digest_rounds = false;
 };
@@ -75,6 +81,7 @@ struct CheckReport {
   /// Chunks put out of each node to other nodes, void chunks not counted, in the first call.
   std::vector<uint64_t> chunks_out_of_node;
   uint64_t chunks_of_buffer = 0;  // in the first call: what the former is relative to
+  int64_t most_in_flight = 0;     // of a link, in all calls: puts that are not released yet
   /// By round of the first call: what is known at each of its steps, and what its memory holds, relative to the round.
   std::vector<uint64_t> round_digests;
   /// Wait, Sent and Arrive steps of the first call that never told their lane anything that it did not know.

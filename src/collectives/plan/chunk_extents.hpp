@@ -14,7 +14,7 @@ struct Extent {
 
 struct ChunkExtents {
   Collective collective = Collective::kAllReduce;
-  int32_t shards = 1, chunks = 1, chunks_per_put = 1;  // of the frame
+  int32_t shards = 1, chunks = 1, chunks_per_block = 1;  // of the frame
   uint64_t buffer_bytes = 0, share_bytes = 0, chunk_bytes = 0;
   const int32_t* rank_at = nullptr;  // reduce-scatter, all-gather: [node][local], -1 where a node has no such rank
   int32_t rank_at_stride = 0;        // locals of a node in it
@@ -32,9 +32,9 @@ struct ChunkExtents {
     if (!blocked()) {
       position = (uint64_t(round) * shards + shard) * chunks + chunk;
     } else {
-      const int32_t rank = shard < rank_at_stride ? rank_at[chunk / chunks_per_put * rank_at_stride + shard] : -1;
+      const int32_t rank = shard < rank_at_stride ? rank_at[chunk / chunks_per_block * rank_at_stride + shard] : -1;
       if (rank < 0) return {};
-      position = uint64_t(round) * chunks_per_put + chunk % chunks_per_put;
+      position = uint64_t(round) * chunks_per_block + chunk % chunks_per_block;
       if (has_all_blocks(space)) base = uint64_t(rank) * buffer_bytes;
     }
     const uint64_t end = smaller(buffer_bytes, (uint64_t(channel) + 1) * share_bytes);

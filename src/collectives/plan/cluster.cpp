@@ -2,6 +2,7 @@
 #include "collectives/plan/cluster.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 
 namespace twohop {
@@ -10,6 +11,20 @@ int Cluster::max_local_size() const {
   size_t most = 0;
   for (const auto& ranks : nodes) most = std::max(most, ranks.size());
   return static_cast<int>(most);
+}
+
+int Cluster::min_local_size() const {
+  size_t least = SIZE_MAX;
+  for (const auto& ranks : nodes) least = std::min(least, ranks.size());
+  return nodes.empty() ? 0 : static_cast<int>(least);
+}
+
+int Cluster::local_owner(int node, int shard) const {
+  const int group = local_size(node), rail = shard % rails;
+  if (shard < group) return shard;
+  if (rail >= group) return shard % group;  // the node has no rank near that rail
+  const int near = (group - rail + rails - 1) / rails;
+  return rail + rails * (shard / rails % near);
 }
 
 Cluster make_cluster(std::span<const int> node_key) {

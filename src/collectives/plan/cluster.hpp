@@ -12,11 +12,18 @@ struct Cluster {
   std::vector<int> local_of;            // by rank: index among the ranks of its node
   std::vector<std::vector<int>> nodes;  // by node: its ranks, ascending
   std::vector<int32_t> rank_at;         // the same as a table [node][local], -1 where a node has no such rank
+  /// Rails that every node has: the rank with index i on its node is near rail i modulo this.
+  int rails = 1;
 
   int nranks() const { return static_cast<int>(node_of.size()); }
   int nnodes() const { return static_cast<int>(nodes.size()); }
   int local_size(int node) const { return static_cast<int>(nodes[node].size()); }
   int max_local_size() const;
+  int min_local_size() const;
+  /// The local rank that stands for shard `shard` (0 .. max_local_size() - 1) on a node: the shard's own where there is
+  /// one, else one near the same rail, else any.
+  int local_owner(int node, int shard) const;
+  int rail_of(int rank) const { return local_of[rank] % rails; }
   const std::vector<int>& peers_of(int rank) const { return nodes[node_of[rank]]; }
 };
 

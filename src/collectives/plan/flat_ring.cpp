@@ -1,16 +1,20 @@
-// See flat_ring.hpp. Two lanes: reduce-scatter around the ring, all-gather around the ring; a third gives credits back.
+// flat and flat-naive: one ring over all ranks. flat keeps the order of the nodes, so that each is entered once and
+// left once; flat-naive's neighbours sit on different nodes wherever that is possible. What two-hop is compared with.
+//
+// Two lanes: reduce-scatter around the ring, all-gather around the ring; a third gives credits back.
 //
 // A round has n blocks of k chunks. Reduce-scatter: position p sends block p, then what it has folded, and ends with
 // block p + 1 complete, in slot n - 1 of area 0. All-gather: from there the blocks p + 1, p, ... go round; those on
 // their way to the next rank lie in area 1, if they do not lie in the inbox.
-#include "collectives/plan/flat_ring.hpp"
-
 #include <algorithm>
 
+#include "collectives/plan/algorithm.hpp"
 #include "collectives/plan/builder.hpp"
 
 namespace twohop::flat_ring {
 namespace {
+
+constexpr int kFlatTag = 0x4000, kFlatNaiveTag = 0x5000;  // each: a tag for the ring, one for the gather
 
 enum Lane : int { kRing = 0, kGather = 1, kCredit = 2 };
 enum Area : int { kPartials = 0, kFinished = 1 };
@@ -79,7 +83,7 @@ class Writer {
     if (t > 0) {
       if (local(prev_)) lane.wait(prev_, kRing, done(0, t - 1, i));
       const Ref theirs =
-          local(prev_) ? window(prev_, kPartials, partial(t - 1, i)) : inbox(me_, ring_tag_, puts(0, t - 1), i);
+          local(prev_) ? window(prev_, kPartials, partial(t - 1, i)) : inbox(me_, prev_, ring_tag_, puts(0, t - 1), i);
       // What comes from prev holds the t ranks before this one; the operand with the lowest rank goes left.
       const int lowest = *std::min_element(before_.begin() + 1, before_.begin() + t + 1);
       srcs.insert(lowest < me_ ? srcs.begin() : srcs.end(), theirs);
@@ -119,7 +123,7 @@ class Writer {
   void forward(LaneBuilder& lane, int t) {
     std::vector<Ref> srcs;
     for (int i = 0; i < k_; ++i)
-      srcs.push_back(direct(t) ? inbox(me_, gather_tag_, puts(0, t - 1), i)
+      srcs.push_back(direct(t) ? inbox(me_, prev_, gather_tag_, puts(0, t - 1), i)
                      : t == 0  ? window(me_, kPartials, partial(n_ - 1, i))
                                : window(me_, kFinished, finished(t, i)));
     lane.put(chunk(gather_block(t), 0), 1, puts(0, t), std::move(srcs));
@@ -141,7 +145,7 @@ class Writer {
       lane.wait(me_, kRing, done(0, n_ - 1, i));
       return window(me_, kPartials, partial(n_ - 1, i));
     }
-    if (!local(prev_)) return inbox(me_, gather_tag_, puts(0, t - 1), i);
+    if (!local(prev_)) return inbox(me_, prev_, gather_tag_, puts(0, t - 1), i);
     lane.wait(prev_, kGather, done(0, t - 1, i));
     if (t == 1) return window(prev_, kPartials, partial(n_ - 1, i));
     return window(prev_, kFinished, finished(t - 1, i));
@@ -175,13 +179,29 @@ class Writer {
   Program program_;
 };
 
-}  // namespace
+std::vector<int> in_node_order(const Cluster& c) {
+  std::vector<int> ranks;
+  for (const auto& node : c.nodes) ranks.insert(ranks.end(), node.begin(), node.end());
+  return ranks;
+}
+/// Deals the ranks out like cards: the first of each node, then the second of each, ...
+std::vector<int> dealt_out(const Cluster& c) {
+  std::vector<int> ranks;
+  for (int i = 0; i < c.max_local_size(); ++i)
+    for (const auto& node : c.nodes)
+      if (i < static_cast<int>(node.size())) ranks.push_back(node[i]);
+  return ranks;
+}
+
+bool supports(const Cluster&, Collective c) {
+  return c == Collective::kAllReduce;
+}
 
 Frame frame(const Request& r) {
   Frame f;
   f.collective = r.collective;
   f.shards = 1;
-  f.chunks_per_put = r.depths.chunks_per_put;
+  f.chunks_per_block = f.chunks_per_put = r.depths.chunks_per_put;
   f.chunks = f.chunks_per_put * r.cluster->nranks();
   f.areas = 2;
   f.slots = r.depths.blocks * r.depths.chunks_per_put;
@@ -189,19 +209,30 @@ Frame frame(const Request& r) {
   return f;
 }
 
-Program program(const Request& request, int rank, const std::vector<int>& order, int first_tag) {
-  return Writer(request, rank, order, first_tag).write();
+Program program(const Request& r, int rank) {
+  return Writer(r, rank, in_node_order(*r.cluster), kFlatTag).write();
+}
+Program naive_program(const Request& r, int rank) {
+  return Writer(r, rank, dealt_out(*r.cluster), kFlatNaiveTag).write();
 }
 
-double bytes_out_per_byte(const Cluster& c, const std::vector<int>& order) {
-  std::vector<int> hops(c.nodes.size());
+double bytes_out_per_byte(const Cluster& c, int node, const std::vector<int>& order) {
   const size_t n = order.size();
-  for (size_t i = 0; i < n; ++i) {
-    const int from = c.node_of[order[i]];
-    if (from != c.node_of[order[(i + 1) % n]]) ++hops[from];
-  }
-  const double per_hop = 2.0 * (static_cast<double>(n) - 1) / static_cast<double>(n);
-  return per_hop * *std::max_element(hops.begin(), hops.end());
+  int hops = 0;
+  for (size_t i = 0; i < n; ++i) hops += c.node_of[order[i]] == node && c.node_of[order[(i + 1) % n]] != node;
+  return hops * 2.0 * (static_cast<double>(n) - 1) / static_cast<double>(n);
 }
+double flat_bytes_out(const Request& r, int node) {
+  return bytes_out_per_byte(*r.cluster, node, in_node_order(*r.cluster));
+}
+double naive_bytes_out(const Request& r, int node) {
+  return bytes_out_per_byte(*r.cluster, node, dealt_out(*r.cluster));
+}
+
+}  // namespace
+
+extern const Algorithm kFlat, kFlatNaive;
+const Algorithm kFlat{"flat", supports, frame, program, flat_bytes_out, true};
+const Algorithm kFlatNaive{"flat-naive", supports, frame, naive_program, naive_bytes_out, true};
 
 }  // namespace twohop::flat_ring

@@ -20,9 +20,14 @@ class RankSets {
   Id unite(Id a, Id b);
   int size(Id id) const { return sets_[id].size; }
   int lowest(Id id) const { return sets_[id].lowest; }
+  /// The set with `by` added to every rank, modulo the number of ranks.
+  Id rotate(Id id, int by);
+  int lowest_rotated(Id id, int by) const;
 
  private:
   using Words = std::vector<uint64_t>;
+  /// The lowest rank from `from` on; -1 when there is none.
+  int lowest_from(Id id, int from) const;
   struct Set {
     Words words;
     int size = 0, lowest = 0;
@@ -32,7 +37,8 @@ class RankSets {
 
   std::vector<Set> sets_;
   std::map<Words, Id> ids_;
-  std::unordered_map<uint64_t, Id> unions_;
+  std::unordered_map<uint64_t, Id> unions_, rotations_;
+  int nranks_ = 0;
   Id all_ = 0;
 };
 

@@ -51,6 +51,7 @@ struct Linear {
 struct Ref {
   Space space = Space::kInput;
   int32_t owner = -1;   // window, inbox: the rank whose memory it is
+  int32_t from = -1;    // inbox: the rank that puts into it
   uint16_t area = 0;    // window: area; inbox: the link's tag
   uint16_t part = 0;    // inbox: which chunk of the put
   Linear index;         // window: slot count; inbox: put number (both before the modulo)
@@ -81,11 +82,12 @@ struct Frame {
   Collective collective = Collective::kAllReduce;
   int32_t root = 0;  // broadcast
   int32_t shards = 1;
-  int32_t chunks = 1;  // per shard and round
-  int32_t chunks_per_put = 1;
-  int32_t areas = 1;      // of a window
-  int32_t slots = 4;      // of an area; a multiple of chunks_per_put
-  int32_t put_slots = 4;  // of an inbox
+  int32_t chunks = 1;            // per shard and round
+  int32_t chunks_per_block = 1;  // reduce-scatter, all-gather: chunks b * chunks_per_block .. belong to node b's ranks
+  int32_t chunks_per_put = 1;    // at most; slots of an inbox are that large
+  int32_t areas = 1;             // of a window
+  int32_t slots = 4;             // of an area
+  int32_t put_slots = 4;         // of an inbox
 };
 
 struct Program {

@@ -1,37 +1,46 @@
-// Two-hop broadcast: the root stages all shards in its window; their owners on the root's node send them down a chain
-// of nodes; every node spreads what its owners receive. The last node closes the ring with an empty put, so that the
-// root too hears from another node and calls that do not match are noticed. Lanes and links are those of two_hop.hpp;
-// gather links form the chain.
+// Two-hop broadcast: the root stages all shards in its window; their owners on the root's node send them to other
+// nodes along a route, a chain or a tree; every node spreads what its owners receive. One node tells the root by an
+// empty put, so that the root too hears from another node and calls that do not match are noticed.
+//
+//   stage    root: copies its data into its window
+//   reduce   other owners on the root's node: copy the root's chunks into their own window, to send them from there
+//   spread   as in two_hop.hpp
+//   pass     per owned shard: receives and sends on
+//   credit   per owned shard: gives what was received back once all local ranks have read it
 #include "collectives/plan/two_hop.hpp"
 
 namespace twohop::two_hop {
 namespace {
 
+enum : int { kPassLane = 0, kCreditLane = 1, kLanes = 2 };
+
 class Writer {
  public:
-  Writer(const Request& r, int rank)
+  Writer(const Request& r, int rank, Route (*route)(int, int))
       : p_(r, rank),
         root_(r.root),
         root_node_(p_.cluster.node_of[root_]),
-        depth_(p_.mod_node(p_.node - root_node_)),
-        last_(depth_ == p_.nodes - 1) {}
+        position_(p_.mod_node(p_.node - root_node_)) {
+    if (p_.nodes > 1) route_ = route(position_, p_.nodes);
+  }
 
   Program write() {
     if (p_.me == root_ && p_.cluster.nranks() > 1) stage();
-    for (int s : p_.owned) links(s);
-    if (depth_ == 0) hand_over();
+    if (at_root() && p_.nodes > 1) hand_over();
     spread();
     for (int s : p_.owned) {
       if (p_.nodes == 1) continue;
-      chain(s);
+      pass(s);
       credit(s);
     }
-    program_.lanes.resize(kFirstShardLane + 3 * p_.owned.size());
+    program_.lanes.resize(kFirstShardLane + kLanes * p_.owned.size());
     return std::move(program_);
   }
 
  private:
-  ChunkId chunk(int s, int i) const { return {s, i}; }
+  bool at_root() const { return position_ == 0; }
+  bool closes() const { return position_ == route_.closes_from; }
+  int lane(int s, int which) const { return kFirstShardLane + kLanes * p_.ordinal(s) + which; }
   Linear slot(int64_t i) const { return linear(p_.k, i); }
   Linear puts(int64_t count) const { return linear(1, count); }
   Linear staged(int64_t round, int s, int i) const {
@@ -40,34 +49,34 @@ class Writer {
   }
   /// Reduce lane of an owner on the root's node: has copied the root's chunk into its own area.
   Linear handed_over(int64_t round, int s, int i) const {
-    const int owner = p_.owner(s);
-    int before = 0, all = 0;
-    for (int x = 0; x < p_.shards; ++x)
-      if (p_.owner(x) == owner) ++all, before += x < s;
-    const int64_t n = int64_t{all} * p_.k;
-    return linear(n, round * n + before * p_.k + i + 1);
+    const int64_t n = int64_t{p_.owned_by(p_.local_owner(s))} * p_.k;
+    return linear(n, round * n + p_.ordinal(s) * p_.k + i + 1);
   }
   Linear spread_done(int64_t round, int s, int i) const { return staged(round, s, i); }
   bool needs_hand_over(int s) const { return p_.nodes > 1 && p_.owner(s) != root_; }
 
-  void links(int s) {
-    if (p_.nodes == 1) return;
-    add_link(program_.out, gather_tag(s), p_.owner(p_.next_node(), s));
-    add_link(program_.in, gather_tag(s), p_.owner(p_.prev_node(), s));
+  // ---- Links ----
+  int owner_at(int position, int s) const { return p_.owner(p_.mod_node(root_node_ + position), s); }
+  int link_in(int s) {
+    return at_root() ? link_from(program_, tag(s, route_.closing_kind), owner_at(route_.closes_from, s))
+                     : link_from(program_, tag(s, route_.kind), owner_at(route_.from, s));
   }
-  int link(int s) const { return p_.ordinal(s); }  // links() added them in the order of the owned shards
+  int link_out(int s, int to) { return link_to(program_, tag(s, route_.kind), owner_at(to, s)); }
+  void wait_until_sent(LaneBuilder& lane, int s, Linear count) {
+    for (int to : route_.to) lane.sent(link_out(s, to), count);
+  }
 
   void stage() {
     LaneBuilder lane(program_, kStage);
     for (int s = 0; s < p_.shards; ++s)
       for (int i = 0; i < p_.k; ++i) {
         for (int rank : p_.peers())
-          if (rank != root_) lane.wait(rank, kSpread, spread_done(-p_.blocks, s, i));
+          if (rank != root_) lane.wait(rank, kSpread, spread_done(-p_.request.depths.blocks, s, i));
         if (needs_hand_over(s))
-          lane.wait(p_.owner(s), kReduce, handed_over(-p_.blocks, s, i));
+          lane.wait(p_.owner(s), kReduce, handed_over(-p_.request.depths.blocks, s, i));
         else if (p_.nodes > 1)
-          lane.sent(link(s), puts(1 - p_.blocks));
-        lane.copy(chunk(s, i), window(root_, s, slot(i)), input(root_));
+          wait_until_sent(lane, s, puts(1 - p_.request.depths.blocks));
+        lane.copy({s, i}, window(root_, s, slot(i)), input(root_));
         lane.signal();
       }
   }
@@ -77,69 +86,84 @@ class Writer {
     for (int s : p_.owned) {
       if (!needs_hand_over(s)) continue;
       for (int i = 0; i < p_.k; ++i) {
-        lane.sent(link(s), puts(1 - p_.blocks));
+        wait_until_sent(lane, s, puts(1 - p_.request.depths.blocks));
         lane.wait(root_, kStage, staged(0, s, i));
-        lane.copy(chunk(s, i), window(p_.me, s, slot(i)), window(root_, s, slot(i)));
+        lane.copy({s, i}, window(p_.me, s, slot(i)), window(root_, s, slot(i)));
         lane.signal();
       }
     }
   }
 
-  void chain(int s) {
-    LaneBuilder lane(program_, p_.gather_lane(s));
-    std::vector<Ref> srcs;
-    for (int i = 0; i < p_.k; ++i)
-      srcs.push_back(depth_ == 0 ? window(p_.me, s, slot(i)) : inbox(p_.me, gather_tag(s), puts(0), i));
-    if (depth_ == 0) {
-      if (p_.me == root_)
-        lane.wait(root_, kStage, staged(0, s, p_.k - 1));
-      else
-        lane.wait(p_.me, kReduce, handed_over(0, s, p_.k - 1));
-    } else {
-      lane.arrive(link(s), puts(1));
+  void pass(int s) {
+    LaneBuilder lane(program_, this->lane(s, kPassLane));
+    if (!at_root()) {
+      lane.arrive(link_in(s), puts(1));
       lane.signal();
+    } else if (p_.me == root_) {
+      lane.wait(root_, kStage, staged(0, s, p_.k - 1));
+    } else {
+      lane.wait(p_.me, kReduce, handed_over(0, s, p_.k - 1));
     }
-    if (last_) srcs.clear();
-    lane.put(chunk(s, 0), link(s), puts(0), std::move(srcs));
+    for (int to : route_.to) {
+      std::vector<Ref> srcs;
+      for (int i = 0; i < p_.k; ++i) srcs.push_back(at_root() ? window(p_.me, s, slot(i)) : received(p_.me, s, i));
+      lane.put({s, 0}, link_out(s, to), puts(0), std::move(srcs));
+    }
+    if (closes()) lane.put({s, 0}, link_to(program_, tag(s, route_.closing_kind), owner_at(0, s)), puts(0), {});
   }
 
   void credit(int s) {
-    LaneBuilder lane(program_, p_.credit_lane(s));
-    if (depth_ == 0)
-      lane.arrive(link(s), puts(1));
-    else
+    LaneBuilder lane(program_, this->lane(s, kCreditLane));
+    if (at_root()) {
+      lane.arrive(link_in(s), puts(1));
+    } else {
       for (int rank : p_.peers()) lane.wait(rank, kSpread, spread_done(0, s, p_.k - 1));
-    if (depth_ > 0 && !last_) lane.sent(link(s), puts(1));
-    lane.release(link(s), puts(0));
+      wait_until_sent(lane, s, puts(1));
+    }
+    lane.release(link_in(s), puts(0));
   }
 
   void spread() {
     LaneBuilder lane(program_, kSpread);
     for (int s = 0; s < p_.shards; ++s) {
-      const int owner = p_.owner(s);
-      if (depth_ > 0) lane.wait(owner, p_.gather_lane(s), linear(1, 1));
+      if (!at_root()) lane.wait(p_.owner(s), this->lane(s, kPassLane), linear(1, 1));
       for (int i = 0; i < p_.k; ++i) {
-        lane.copy(chunk(s, i), output(p_.me), source(lane, owner, s, i));
+        if (at_root() && p_.cluster.nranks() > 1) lane.wait(root_, kStage, staged(0, s, i));
+        lane.copy({s, i}, output(p_.me), source(s, i));
         lane.signal();
       }
     }
   }
-  Ref source(LaneBuilder& lane, int owner, int s, int i) const {
-    if (depth_ > 0) return inbox(owner, gather_tag(s), puts(0), i);
-    if (p_.cluster.nranks() > 1) lane.wait(root_, kStage, staged(0, s, i));
+  Ref source(int s, int i) const {
+    if (!at_root()) return received(p_.owner(s), s, i);
     return p_.me == root_ ? input(root_) : window(root_, s, slot(i));
+  }
+  Ref received(int owner, int s, int i) const {
+    return inbox(owner, owner_at(route_.from, s), tag(s, route_.kind), puts(0), i);
   }
 
   Place p_;
-  int root_, root_node_, depth_;
-  bool last_;
+  int root_, root_node_, position_;
+  Route route_;
   Program program_;
 };
 
 }  // namespace
 
-Program broadcast(const Request& request, int rank) {
-  return Writer(request, rank).write();
+Frame broadcast_frame(const Request& r) {
+  Frame f;
+  f.collective = r.collective;
+  f.root = r.root;
+  f.shards = r.cluster->max_local_size();
+  f.chunks = f.chunks_per_block = f.chunks_per_put = r.depths.chunks_per_put;
+  f.areas = f.shards;
+  f.slots = r.depths.blocks * r.depths.chunks_per_put;
+  f.put_slots = r.depths.put_slots;
+  return f;
+}
+
+Program broadcast(const Request& request, int rank, Route (*route)(int position, int nodes)) {
+  return Writer(request, rank, route).write();
 }
 
 }  // namespace twohop::two_hop

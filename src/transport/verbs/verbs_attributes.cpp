@@ -35,7 +35,7 @@ Transition to_init(const ConnectionPlan& c) {
   t.attributes.qp_state = IBV_QPS_INIT;
   t.attributes.pkey_index = c.tuning.pkey_index;
   t.attributes.port_num = c.port;
-  t.attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  t.attributes.qp_access_flags = c.access;
   t.mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
   return t;
 }
@@ -46,7 +46,7 @@ Transition to_ready_to_receive(const ConnectionPlan& c) {
   t.attributes.path_mtu = c.mtu;
   t.attributes.dest_qp_num = c.remote.qpn;
   t.attributes.rq_psn = c.remote.psn;
-  t.attributes.max_dest_rd_atomic = 1;
+  t.attributes.max_dest_rd_atomic = c.reads_in_flight;
   t.attributes.min_rnr_timer = kMinRnrTimer;
   t.attributes.ah_attr = address(c);
   t.mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
@@ -61,7 +61,7 @@ Transition to_ready_to_send(const ConnectionPlan& c) {
   t.attributes.retry_cnt = c.tuning.retry_count;
   t.attributes.rnr_retry = kRnrRetryForever;
   t.attributes.sq_psn = c.local.psn;
-  t.attributes.max_rd_atomic = 1;
+  t.attributes.max_rd_atomic = c.reads_in_flight;
   t.mask =
       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
   return t;
@@ -81,6 +81,12 @@ uint8_t staggered_timeout(uint8_t timeout, int stagger, size_t i) {
 
 double give_up_seconds(uint8_t timeout, uint8_t retry_count) {
   return 4.096e-6 * std::ldexp(1.0, timeout) * (retry_count + 1);
+}
+
+double patience_seconds(const RcTuning& tuning, bool port_down) {
+  // A try may take four times its nominal timeout (InfiniBand specification 9.7.6.1.3).
+  constexpr double kSlack = 4, kFloorSeconds = 1;
+  return kFloorSeconds + give_up_seconds(tuning.timeout, tuning.retry_count) * (port_down ? 1 : kSlack);
 }
 
 int mtu_bytes(ibv_mtu mtu) {

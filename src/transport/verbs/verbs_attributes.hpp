@@ -31,6 +31,8 @@ struct ConnectionPlan {
   ibv_mtu mtu = IBV_MTU_1024;
   uint32_t flow_label = 0;  // 20 bits; on RoCE v2 it chooses the UDP source port
   RcTuning tuning;
+  unsigned access = IBV_ACCESS_REMOTE_WRITE;  // what the peer may do over the queue pair
+  uint8_t reads_in_flight = 1;                // READs and atomics, each way; the transport itself uses none
 };
 
 struct Transition {
@@ -48,6 +50,8 @@ Transition to_error();
 uint8_t staggered_timeout(uint8_t timeout, int stagger, size_t i);
 /// Seconds until a peer that answers nothing is given up: every try but the first is a retry.
 double give_up_seconds(uint8_t timeout, uint8_t retry_count);
+/// Seconds after which a device that still says nothing has forgotten to give up.
+double patience_seconds(const RcTuning& tuning, bool port_down);
 
 int mtu_bytes(ibv_mtu mtu);
 /// IBV_MTU_x for 256, 512 ... 4096.

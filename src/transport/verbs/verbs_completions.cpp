@@ -31,6 +31,7 @@ Result<bool> VerbsEndpoint::handle(const ibv_wc& wc) {
   TWOHOP_CHECK(id < qps_.size(), "completion for queue pair {} of {}", id, qps_.size());
   Qp& qp = qps_[id];
   if (wc.status != IBV_WC_SUCCESS) return failed(qp, wc);
+  qp.proven = true;
   if (!SendQueue::is_receive(wc.wr_id)) return finish_sends(qp, wc.wr_id);
   ++qp.consumed;
   if (auto r = replenish(qp); !r) return r.error();

@@ -1,14 +1,12 @@
-// How the verbs endpoint comes up: sockets to the peers, memory registered, offers exchanged, links placed. The queue
-// pairs themselves are made in verbs_queues.cpp. No payload moves here.
+// How the verbs endpoint comes up: sockets to the peers, memory registered, offers exchanged, links placed. Rails are
+// joined in verbs_paths.cpp, the queue pairs made in verbs_queues.cpp. No payload moves here.
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 #include "base/check.hpp"
-#include "base/log.hpp"
 #include "transport/verbs/verbs_endpoint.hpp"
 
 namespace twohop::verbs {
@@ -97,15 +95,16 @@ Offer VerbsEndpoint::make_offer(const Peer& p) const {
   Offer offer;
   offer.qps_per_connection = static_cast<uint32_t>(config_.qps_per_connection);
   for (const Rail& rail : rails_) {
-    RailRow row{};
-    std::memcpy(row.gid, rail.gid.gid.raw, sizeof row.gid);
+    OfferedRail offered{{}, rail.gids};
+    RailRow& row = offered.row;
     row.lid = rail.lid;
     row.mtu = static_cast<uint8_t>(rail.mtu);
     row.link_layer = rail.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
-    row.gid_type = static_cast<uint8_t>(rail.gid.type);
     row.tag_key = rail.tags ? rail.tags->rkey : 0;
+    row.number = rail.number < 0 ? kNoRailNumber : static_cast<uint16_t>(rail.number);
+    row.own = rail.own ? 1 : 0;
     std::strncpy(row.name, rail.name.c_str(), sizeof row.name - 1);
-    offer.rails.push_back(row);
+    offer.rails.push_back(std::move(offered));
   }
   for (const OutLink* l : p.out)
     offer.links.push_back(
@@ -120,46 +119,6 @@ Offer VerbsEndpoint::make_offer(const Peer& p) const {
     }
   }
   return offer;
-}
-
-Result<> VerbsEndpoint::check_rails(const Peer& p) const {
-  for (const Path& path : p.paths) {
-    const Rail& mine = rails_[path.local_rail];
-    const RailRow& theirs = p.rails[path.remote_rail];
-    const bool ethernet = theirs.link_layer == IBV_LINK_LAYER_ETHERNET;
-    if (mine.ethernet != ethernet)
-      return make_error(
-          twohopInvalidUsage,
-          "its {} is {}, {} here is {}: these cannot be connected; name ports of one kind on all hosts in "
-          "TWOHOP_IB_HCA",
-          theirs.name, link_layer_name(ethernet), mine.name, link_layer_name(mine.ethernet));
-    if (theirs.mtu < IBV_MTU_256 || theirs.mtu > IBV_MTU_4096)
-      return make_error(twohopRemoteError, "its {} has MTU code {}, known are 1 to 5", theirs.name, theirs.mtu);
-    if (theirs.mtu != mine.mtu)
-      log_warn("rank {}: {} has MTU {}, {} of rank {} {}: the smaller is used on this connection", rank_, mine.name,
-               mtu_bytes(mine.mtu), theirs.name, p.rank, mtu_bytes(static_cast<ibv_mtu>(theirs.mtu)));
-  }
-  return {};
-}
-
-Result<> VerbsEndpoint::accept_offer(Peer& p, const Offer& theirs) {
-  if (auto r = compare_links(make_offer(p).links, theirs.links); !r) return r;
-  p.rails = theirs.rails;
-  p.paths = join_rails(rails_.size(), p.rails.size());
-  p.qps_per_path = std::max<size_t>(1, std::min<size_t>(config_.qps_per_connection, theirs.qps_per_connection));
-  if (p.qps_per_path != config_.qps_per_connection)
-    log_warn("rank {}: TWOHOP_IB_QPS_PER_CONNECTION is {} here and {} at rank {}: the smaller is used", rank_,
-             config_.qps_per_connection, theirs.qps_per_connection, p.rank);
-  return check_rails(p);
-}
-
-std::vector<size_t> VerbsEndpoint::qps_of(const Peer& p, uint16_t channel) const {
-  size_t channels = 0;
-  for (const OutLink* l : p.out) channels = std::max<size_t>(channels, l->id.channel + 1u);
-  for (const InLink* l : p.in) channels = std::max<size_t>(channels, l->id.channel + 1u);
-  std::vector<size_t> qps = qps_of_channel(channel, channels, p.paths.size(), p.qps_per_path);
-  if (qps.size() > kMaxParts) qps.resize(kMaxParts);
-  return qps;
 }
 
 /// Where the peer's links lie, now that its offer is known.
@@ -182,7 +141,7 @@ void VerbsEndpoint::place_links(Peer& p, size_t peer_index, const Offer& theirs)
       const size_t rail = p.paths[q / p.qps_per_path].remote_rail;
       place.qps.push_back(p.first_qp + q);
       place.inbox_keys.push_back(theirs.keys[first_key + rail]);
-      place.tag_keys.push_back(p.rails[rail].tag_key);
+      place.tag_keys.push_back(p.rails[rail].row.tag_key);
     }
   }
   for (size_t i = 0; i < p.in.size(); ++i) {
@@ -239,6 +198,7 @@ Result<> VerbsEndpoint::connect(std::vector<OutLink> out, std::vector<InLink> in
   connector_.reset();
   if (auto r = watch_everything(); !r) return die(r.error());
   connected_ns_ = now_ns();
+  if (!peers_.empty()) counters_.rails = std::min(rails_.size(), EndpointCounters::kMaxRails);
   print_load_plan();
   return {};
 }
@@ -260,37 +220,6 @@ Result<> VerbsEndpoint::watch_everything() {
   }
   early_.reserve(kPollBatch);
   return {};
-}
-
-void VerbsEndpoint::print_load_plan() const {
-  std::vector<std::vector<std::string>> users(rails_.size());
-  for (const Peer& p : peers_) {
-    std::set<uint16_t> channels;
-    for (const OutLink* l : p.out) channels.insert(l->id.channel);
-    for (const InLink* l : p.in) channels.insert(l->id.channel);
-    for (uint16_t channel : channels)
-      for (size_t path = 0; path < p.paths.size(); ++path) {
-        const std::vector<size_t> qps = qps_of(p, channel);
-        if (std::any_of(qps.begin(), qps.end(), [&](size_t q) { return q / p.qps_per_path == path; }))
-          users[p.paths[path].local_rail].push_back(fmt::format("channel {} with rank {}", channel, p.rank));
-      }
-  }
-  for (size_t r = 0; r < rails_.size(); ++r) {
-    const Rail& rail = rails_[r];
-    if (peers_.empty()) continue;
-    if (users[r].empty()) {
-      log_warn(
-          "rank {}: rail {} ({}) carries nothing: set TWOHOP_NCHANNELS to at least the number of rails, or leave it "
-          "out by TWOHOP_IB_HCA",
-          rank_, r, rail.name);
-      continue;
-    }
-    std::string text;
-    for (const std::string& u : users[r]) text += (text.empty() ? "" : ", ") + u;
-    log_info("rank {}: rail {} is {} ({}, GID {} {} {}, MTU {}): {}", rank_, r, rail.name,
-             link_layer_name(rail.ethernet), rail.gid.index, to_string(rail.gid.gid), gid_type_name(rail.gid.type),
-             mtu_bytes(rail.mtu), text);
-  }
 }
 
 Result<std::unique_ptr<Endpoint>> make_verbs_endpoint(int rank, const std::string& ifname, const Secret& secret,

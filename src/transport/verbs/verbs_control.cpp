@@ -46,11 +46,13 @@ void VerbsEndpoint::read_async_events(Rail& rail) {
     }
     rail.down |= type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_DEVICE_FATAL;
     rail.last_event = api.event_type_str(type);
+    rail.last_event_ns = now_ns();
   }
 }
 
 Result<bool> VerbsEndpoint::serve_events() {
   if (peers_.empty()) return false;
+  if (auto r = watch_queues(); !r) return r.error();
   epoll_event events[16];
   const int n = ::epoll_wait(epoll_.get(), events, 16, 0);
   bool changed = false;

@@ -125,18 +125,25 @@ void VerbsEndpoint::release(size_t in_link) {
   mark_dirty(place.credit_qp);
 }
 
-/// Whether half of a link's slots are free. Two calls use an inbox at once, so that is a quarter of what may be in
-/// flight.
-bool VerbsEndpoint::half_free(size_t in_link) const {
-  const InLink& link = in_[in_link];
-  return link.released - in_place_[in_link].credited >= std::max(1u, link.max_in_flight / 4);
+/// Whether the peer may be waiting for a link's credit: all slots of a call are free again (two calls share an inbox,
+/// so that is half of what may be in flight). Or so much is owed on all links together that it had better be told: half
+/// of what they hold, K/2 of the design, counted over the queue pair, since its other links keep the wire busy
+/// meanwhile.
+bool VerbsEndpoint::credits_due(const Qp& qp) const {
+  uint64_t owed = 0;
+  for (size_t in_link : qp.owed) {
+    const uint64_t slots = std::max(1u, in_[in_link].max_in_flight / 2);
+    const uint64_t free = in_[in_link].released - in_place_[in_link].credited;
+    if (free >= slots) return true;
+    owed += free;
+  }
+  return owed >= qp.credit_threshold;
 }
 
 /// Owed credits become work requests when one of them is due. They ride along for nothing when the queue pair has
 /// something to post anyway.
 void VerbsEndpoint::append_credits(Qp& qp, bool all) {
-  const bool due = all || !qp.queue.empty() ||
-                   std::any_of(qp.owed.begin(), qp.owed.end(), [&](size_t in_link) { return half_free(in_link); });
+  const bool due = all || !qp.queue.empty() || credits_due(qp);
   if (!due) return;
   size_t kept = 0;
   for (size_t in_link : qp.owed) {
@@ -185,6 +192,13 @@ Result<> VerbsEndpoint::push(bool idle) {
   }
   dirty_.resize(kept);
   return {};
+}
+
+void VerbsEndpoint::limit_batch(uint32_t requests) {
+  const uint32_t batch = std::min(requests, config_.rules.batch);
+  if (batch == batch_) return;
+  batch_ = batch;
+  for (Qp& qp : qps_) qp.queue.limit_batch(batch);
 }
 
 Result<> VerbsEndpoint::flush() {

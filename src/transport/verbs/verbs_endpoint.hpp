@@ -1,6 +1,7 @@
 // The verbs endpoint: rails, the queue pairs to each peer, and how links are laid over them. Setup is in
-// verbs_connect.cpp, sending in verbs_datapath.cpp, completions in verbs_completions.cpp, the socket beside the queue
-// pairs and the end in verbs_control.cpp, what is said about failures in verbs_diagnosis.cpp.
+// verbs_connect.cpp and verbs_paths.cpp, sending in verbs_datapath.cpp, completions in verbs_completions.cpp, the
+// socket beside the queue pairs and the end in verbs_control.cpp, what is said about failures in verbs_diagnosis.cpp,
+// what the devices say of the rails in verbs_rail_status.cpp.
 #pragma once
 
 #include <deque>
@@ -11,6 +12,7 @@
 #include "transport/verbs/verbs_exchange.hpp"
 #include "transport/verbs/verbs_load_plan.hpp"
 #include "transport/verbs/verbs_rail.hpp"
+#include "transport/verbs/verbs_reach.hpp"
 #include "transport/verbs/verbs_send_queue.hpp"
 #include "transport/verbs/verbs_wire.hpp"
 
@@ -36,10 +38,21 @@ struct Qp {
   std::vector<ibv_recv_wr> receives;  // a list to post again and again
   bool inline_tags = false;
   uint32_t credits_left = 0;      // that may be appended; the rest of the send queue is for puts
+  uint32_t credit_threshold = 1;  // owed on all its links together, at which credits are due
   uint32_t consumed = 0;          // receives used since the last list
   std::vector<size_t> owed = {};  // in links whose credit goes over this queue pair
   bool dirty = false;             // has something to post, or owes credits
   bool dead = false;              // a completion failed
+  bool proven = false;            // a request was acknowledged: the addresses are right
+  uint64_t seen_finished = 0;     // requests, when last looked at
+  uint64_t still_since_ns = 0;    // since then no completion that was due; 0: none was due
+};
+
+/// A rail here joined to a rail of the peer. The same path has the same number at both ends.
+struct Path {
+  size_t local_rail = 0, remote_rail = 0;
+  size_t local_gid = 0, remote_gid = 0;  // of the rails' candidates
+  Reach reach = Reach::kNone;
 };
 
 /// Another rank with which this one shares links.
@@ -50,7 +63,7 @@ struct Peer {
   std::vector<OutLink*> out;  // by (channel, tag): the numbers of the wire
   std::vector<InLink*> in;
   std::vector<Path> paths;
-  std::vector<RailRow> rails;  // theirs
+  std::vector<OfferedRail> rails;  // theirs
   size_t first_qp = 0, qps_per_path = 1;
   uint64_t immediates_sent = 0, immediates_received = 0;
   std::optional<uint64_t> goodbye;  // it has said so: how many immediates it had sent
@@ -95,6 +108,7 @@ class VerbsEndpoint final : public Endpoint {
                 Fd epoll, Fd ready);
 
   const char* name() const override { return config_.name.c_str(); }
+  int default_channels() const override { return 16; }  // docs/performance.md has puts per doorbell by channels
   Bytes address() const override { return address_; }
   Result<> register_memory(std::span<std::byte> memory) override;
   Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
@@ -105,11 +119,13 @@ class VerbsEndpoint final : public Endpoint {
   void put(size_t out_link, const CallTag& tag, std::span<const PutRun> runs) override;
   void release(size_t in_link) override;
   Result<> flush() override;
+  void limit_batch(uint32_t requests) override;
   Result<bool> poll() override;
   bool output_pending() const override;
   void wait_for(std::vector<pollfd>& fds) override;
   Result<> drain(Deadline deadline) override;
   EndpointCounters counters() const override { return counters_; }
+  std::vector<RailStatus> rail_status() const override;
 
   const std::vector<Rail>& rails() const { return rails_; }
 
@@ -123,7 +139,7 @@ class VerbsEndpoint final : public Endpoint {
   Result<MemoryRegion> register_on(Rail& rail, std::span<std::byte> memory);
   Offer make_offer(const Peer& p) const;
   Result<> accept_offer(Peer& p, const Offer& theirs);
-  Result<> check_rails(const Peer& p) const;
+  Result<> check_paths(const Peer& p) const;
   Result<> make_queues();
   Result<> make_completion_queue(size_t rail);
   Result<> make_qp(size_t peer_index, size_t number);
@@ -132,11 +148,14 @@ class VerbsEndpoint final : public Endpoint {
     size_t receives = 0, puts = 0, credits = 0;  // requests that may be outstanding at once
   };
   QpLoad load_of(const Peer& p, size_t number) const;
+  uint32_t credit_threshold(const Peer& p, size_t number) const;
   std::vector<size_t> qps_of(const Peer& p, uint16_t channel) const;
   Result<> connect_qps(Peer& p, Deadline deadline);
   Result<> modify(Qp& qp, const Transition& t, const char* to) const;
   Result<> watch_everything();
   void place_links(Peer& p, size_t peer_index, const Offer& theirs);
+  std::vector<std::vector<std::string>> users_of_rails() const;
+  std::string describe_path(const Peer& p, const Path& path) const;
   void print_load_plan() const;
   const MemoryRegion* find_region(const Rail& rail, const void* at, size_t bytes) const;
 
@@ -146,7 +165,7 @@ class VerbsEndpoint final : public Endpoint {
   void append_tag(OutPlace& place, size_t qp_entry, size_t slot, const CallTag& tag);
   void fill_source(Request& r, const Qp& qp, const void* source, uint64_t bytes);
   void append_credits(Qp& qp, bool all);
-  bool half_free(size_t in_link) const;
+  bool credits_due(const Qp& qp) const;
   void mark_dirty(size_t qp);
   Result<> push(bool idle);
   Result<> post(Qp& qp);
@@ -169,6 +188,7 @@ class VerbsEndpoint final : public Endpoint {
   Result<bool> accept_control(Peer& p, const ControlMessage& m);
   bool settle_goodbye(Peer& p);
   void read_async_events(Rail& rail);
+  Result<> watch_queues();
   void drain_channel(Rail& rail);
   Result<> say_goodbye(Peer& p, Deadline deadline);
   Result<> progress_until(bool (VerbsEndpoint::*done)() const, Deadline deadline);
@@ -185,6 +205,10 @@ class VerbsEndpoint final : public Endpoint {
   Error left_early(const Peer& p) const;
   Error broken(const Qp& qp, ibv_wc_status status, uint32_t vendor) const;
   std::string describe(const Qp& qp) const;
+  const Path& path_of(const Qp& qp) const;
+  std::string advice_for_transition(const Qp& qp, int sys_errno) const;
+  std::string likely_cause(const Qp& qp, ibv_wc_status status) const;
+  size_t count_flushed(const Qp& qp) const;
 
   int rank_;
   VerbsConfig config_;
@@ -200,6 +224,7 @@ class VerbsEndpoint final : public Endpoint {
   std::deque<Peer> peers_;
   std::vector<OutPlace> out_place_;
   std::vector<InPlace> in_place_;
+  uint32_t batch_ = 0;    // the limit now; 0: the queues' own
   std::deque<Qp> qps_;  // after everything that they use: destroyed first
   std::vector<size_t> dirty_;
   std::vector<ibv_wc> early_;  // completions found while going to sleep

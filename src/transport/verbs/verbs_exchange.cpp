@@ -6,7 +6,7 @@
 namespace twohop::verbs {
 namespace {
 
-constexpr uint32_t kMaxRailRows = 256, kMaxLinkRows = 1 << 16;
+constexpr uint32_t kMaxRailRows = 256, kMaxGidRows = 4096, kMaxLinkRows = 1 << 16;
 
 template <class T>
 std::span<const std::byte> bytes_of(const std::vector<T>& v) {
@@ -20,7 +20,14 @@ Result<> receive_all_of(int fd, std::vector<T>& v, Deadline deadline) {
 
 RailRow swapped(RailRow r) {
   r.lid = htole16(r.lid);
+  r.gids = htole32(r.gids);
   r.tag_key = htole32(r.tag_key);
+  r.number = htole16(r.number);
+  r.own = htole16(r.own);
+  return r;
+}
+GidRow swapped(GidRow r) {
+  r.preference = htole16(r.preference);
   return r;
 }
 LinkRow swapped(LinkRow r) {
@@ -51,6 +58,44 @@ std::vector<T> swapped(const std::vector<T>& rows) {
   return swapped(std::span<const T>(rows));
 }
 
+GidRow row_of(const GidCandidate& c) {
+  GidRow row{};
+  std::copy(std::begin(c.entry.gid.raw), std::end(c.entry.gid.raw), row.gid);
+  row.preference = c.preference;
+  row.type = static_cast<uint8_t>(c.entry.type);
+  row.prefix_bits = c.entry.prefix_bits;
+  return row;
+}
+
+GidCandidate candidate_of(const GidRow& row) {
+  GidCandidate c;
+  c.entry.index = -1;
+  std::copy(std::begin(row.gid), std::end(row.gid), c.entry.gid.raw);
+  c.preference = row.preference;
+  c.entry.type = static_cast<GidType>(row.type);
+  c.entry.prefix_bits = std::min<uint8_t>(row.prefix_bits, 128);
+  return c;
+}
+
+Result<> receive_rails(int fd, uint32_t count, std::vector<OfferedRail>& rails, Deadline deadline) {
+  std::vector<RailRow> rows(count);
+  if (auto r = receive_all_of(fd, rows, deadline); !r) return r;
+  for (RailRow& row : rows) {
+    row = swapped(row);
+    row.name[sizeof row.name - 1] = 0;
+    if (row.gids > kMaxGidRows)
+      return make_error(twohopRemoteError, "its {} has {} GIDs, at most {} are accepted", row.name, row.gids,
+                        kMaxGidRows);
+    rails.push_back({row, {}});
+  }
+  for (OfferedRail& rail : rails) {
+    std::vector<GidRow> gids(rail.row.gids);
+    if (auto r = receive_all_of(fd, gids, deadline); !r) return r;
+    for (const GidRow& gid : gids) rail.gids.push_back(candidate_of(swapped(gid)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<> send_offer(int fd, const Offer& offer, Deadline deadline) {
@@ -62,7 +107,15 @@ Result<> send_offer(int fd, const Offer& offer, Deadline deadline) {
                            htole32(static_cast<uint32_t>(offer.links.size())),
                            htole32(offer.qps_per_connection)};
   add(std::as_bytes(std::span(&header, 1)));
-  add(bytes_of(swapped(offer.rails)));
+  std::vector<RailRow> rails;
+  std::vector<GidRow> gids;
+  for (const OfferedRail& rail : offer.rails) {
+    rails.push_back(rail.row);
+    rails.back().gids = static_cast<uint32_t>(rail.gids.size());
+    for (const GidCandidate& c : rail.gids) gids.push_back(row_of(c));
+  }
+  add(bytes_of(swapped(rails)));
+  add(bytes_of(swapped(gids)));
   add(bytes_of(swapped(offer.links)));
   add(bytes_of(swapped(offer.keys)));
   return send_all(fd, message, deadline);
@@ -81,13 +134,10 @@ Result<Offer> receive_offer(int fd, Deadline deadline) {
                       links);
   Offer offer;
   offer.qps_per_connection = le32toh(header.qps_per_connection);
-  offer.rails.resize(rails);
   offer.links.resize(links);
-  if (auto r = receive_all_of(fd, offer.rails, deadline); !r) return r.error();
+  if (auto r = receive_rails(fd, rails, offer.rails, deadline); !r) return r.error();
   if (auto r = receive_all_of(fd, offer.links, deadline); !r) return r.error();
-  offer.rails = swapped(offer.rails);
   offer.links = swapped(offer.links);
-  for (RailRow& r : offer.rails) r.name[sizeof r.name - 1] = 0;
   const auto incoming = static_cast<size_t>(
       std::count_if(offer.links.begin(), offer.links.end(), [](const LinkRow& l) { return l.outgoing == 0; }));
   offer.keys.resize(incoming * rails);

@@ -5,14 +5,20 @@
 #include <vector>
 
 #include "base/socket.hpp"
+#include "transport/verbs/verbs_gid.hpp"
 #include "transport/verbs/verbs_wire.hpp"
 
 namespace twohop::verbs {
 
+struct OfferedRail {
+  RailRow row{};
+  std::vector<GidCandidate> gids;  // received: without indices and interfaces
+};
+
 /// In host byte order.
 struct Offer {
   uint32_t qps_per_connection = 1;
-  std::vector<RailRow> rails;
+  std::vector<OfferedRail> rails;
   std::vector<LinkRow> links;
   std::vector<uint32_t> keys;  // inbox rkeys of the incoming links, by link, then rail
 };

@@ -2,8 +2,12 @@
 #include "transport/verbs/verbs_gid.hpp"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 
 #include <algorithm>
+#include <bit>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -31,8 +35,12 @@ std::optional<GidEntry> read_entry(const Context& context, int port, int index) 
   entry.index = index;
   ibv_gid_entry found{};
   const VerbsApi& api = context.api();
-  if (api.query_gid_ex && api.query_gid_ex(context.get(), static_cast<uint32_t>(port), static_cast<uint32_t>(index),
-                                           &found, 0, sizeof found) == 0) {
+  const int failed = api.query_gid_ex ? api.query_gid_ex(context.get(), static_cast<uint32_t>(port),
+                                                         static_cast<uint32_t>(index), &found, 0, sizeof found)
+                                      : ENOSYS;
+  // Empty, as most of a table of 1024 entries are: not worth two files of sysfs each.
+  if (failed == ENODATA) return std::nullopt;
+  if (failed == 0) {
     entry.gid = found.gid;
     entry.type = static_cast<GidType>(found.gid_type);
   } else {
@@ -40,6 +48,7 @@ std::optional<GidEntry> read_entry(const Context& context, int port, int index) 
     entry.type = type_from_sysfs(context, port, index);
   }
   if (is_zero(entry.gid)) return std::nullopt;
+  entry.interface = interface_of_gid(context->device->ibdev_path, port, index);
   return entry;
 }
 
@@ -75,14 +84,45 @@ Result<Range> parse_range(const std::string& text) {
   return range;
 }
 
-/// Larger is better. Every wish outweighs those after it.
-int score(const GidEntry& e, const GidWish& wish, const std::optional<Range>& range) {
-  const bool wanted_version = e.type == (wish.roce_version == 1 ? GidType::kRoceV1 : GidType::kRoceV2);
-  const bool wanted_family = is_ipv4(e.gid) == (wish.family == AF_INET);
-  // A link-local address reaches hosts of the same segment only, and on several rails each has the same prefix.
-  const bool routable = !is_link_local(e.gid);
-  return (range && range->contains(e.gid) ? 16 : 0) + (routable ? 8 : 0) + (wanted_version ? 4 : 0) +
-         (wanted_family ? 2 : 0);
+/// An interface's address as a GID; zero for families that have none.
+ibv_gid gid_of(const sockaddr* a) {
+  ibv_gid gid{};
+  if (a && a->sa_family == AF_INET) {
+    std::memcpy(gid.raw, kMappedPrefix, sizeof kMappedPrefix);
+    std::memcpy(gid.raw + 12, &reinterpret_cast<const sockaddr_in*>(a)->sin_addr, 4);
+  } else if (a && a->sa_family == AF_INET6) {
+    std::memcpy(gid.raw, &reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr, 16);
+  }
+  return gid;
+}
+
+int ones(const ibv_gid& mask) {
+  int bits = 0;
+  for (const uint8_t byte : mask.raw) bits += std::popcount(byte);
+  return bits;
+}
+
+/// Asks the host's interfaces for the prefix lengths of these addresses.
+void read_prefixes(std::vector<GidEntry>& table) {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return;
+  for (const ifaddrs* i = all; i; i = i->ifa_next) {
+    const ibv_gid address = gid_of(i->ifa_addr);
+    if (is_zero(address) || !i->ifa_netmask) continue;
+    for (GidEntry& e : table)
+      if (std::memcmp(e.gid.raw, address.raw, sizeof address.raw) == 0)
+        // The mapped prefix counts as ones in both.
+        e.prefix_bits = static_cast<uint8_t>(ones(gid_of(i->ifa_netmask)) + (is_ipv4(address) ? 96 - 16 : 0));
+  }
+  ::freeifaddrs(all);
+}
+
+/// Every wish outweighs those after it, also when both ends' preferences are added.
+uint16_t preference(const GidEntry& e, const GidWish& wish) {
+  const bool ipv4 = is_ipv4(e.gid);
+  const bool asked_for = wish.family == (ipv4 ? Family::kIpv4 : Family::kIpv6);
+  const bool version = e.type == (wish.roce_version == 1 ? GidType::kRoceV1 : GidType::kRoceV2);
+  return static_cast<uint16_t>((asked_for ? 256 : 0) + (version ? 64 : 0) + (ipv4 ? 1 : 0));
 }
 
 }  // namespace
@@ -118,40 +158,59 @@ std::string to_string(const ibv_gid& g) {
 std::string describe(const std::vector<GidEntry>& table) {
   std::string text;
   for (const GidEntry& e : table)
-    text += fmt::format("{}{}: {} ({})", text.empty() ? "" : ", ", e.index, to_string(e.gid), gid_type_name(e.type));
+    text += fmt::format("{}{}: {} ({}{}{})", text.empty() ? "" : ", ", e.index, to_string(e.gid), gid_type_name(e.type),
+                        e.interface.empty() ? "" : ", ", e.interface);
   return text.empty() ? "none" : text;
 }
 
-std::vector<GidEntry> read_gids(const Context& context, int port, int table_length) {
+std::string describe(const std::vector<GidCandidate>& candidates) {
   std::vector<GidEntry> table;
-  for (int i = 0; i < table_length; ++i)
+  for (const GidCandidate& c : candidates) table.push_back(c.entry);
+  return describe(table);
+}
+
+std::string interface_of_gid(const std::string& ibdev_path, int port, int index) {
+  std::ifstream file(fmt::format("{}/ports/{}/gid_attrs/ndevs/{}", ibdev_path, port, index));
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+std::vector<GidEntry> read_gids(const Context& context, int port, int table_length) {
+  constexpr int kMaxIndex = 255;  // an address handle has 8 bits for it
+  std::vector<GidEntry> table;
+  for (int i = 0; i < std::min(table_length, kMaxIndex + 1); ++i)
     if (auto entry = read_entry(context, port, i)) table.push_back(*entry);
+  read_prefixes(table);
   return table;
 }
 
-Result<GidEntry> choose_gid(const std::vector<GidEntry>& table, const GidWish& wish, const std::string& port_name) {
+Result<std::vector<GidCandidate>> gid_candidates(const std::vector<GidEntry>& table, const GidWish& wish,
+                                                 const std::string& port_name) {
   if (wish.index >= 0) {
     const auto it = std::find_if(table.begin(), table.end(), [&](const GidEntry& e) { return e.index == wish.index; });
-    if (it != table.end()) return *it;
-    return make_error(twohopInvalidArgument, "TWOHOP_IB_GID_INDEX={}: {} has no such GID; it has {}", wish.index,
-                      port_name, describe(table));
+    if (it != table.end()) return std::vector{GidCandidate{*it, preference(*it, wish)}};
+    return make_error(twohopInvalidArgument,
+                      "TWOHOP_IB_GID_INDEX={}: GID index {} of {} is empty (has its network interface an address?); "
+                      "it has {}",
+                      wish.index, wish.index, port_name, describe(table));
   }
-  std::optional<Range> range;
+  Range any;
   if (!wish.range.empty()) {
     auto parsed = parse_range(wish.range);
     if (!parsed) return parsed.error();
-    range = *parsed;
+    any = *parsed;
   }
-  const auto best = std::max_element(table.begin(), table.end(), [&](const GidEntry& a, const GidEntry& b) {
-    return score(a, wish, range) < score(b, wish, range);
-  });
-  if (best == table.end())
+  std::vector<GidCandidate> candidates;
+  for (const GidEntry& e : table)
+    if (any.contains(e.gid)) candidates.push_back({e, preference(e, wish)});
+  if (table.empty())
     return make_error(twohopSystemError, "{} has no GID: give its network interface an address and bring it up",
                       port_name);
-  if (range && !range->contains(best->gid))
+  if (candidates.empty())
     return make_error(twohopInvalidArgument, "TWOHOP_IB_ADDR_RANGE={}: {} has no GID inside; it has {}", wish.range,
                       port_name, describe(table));
-  return *best;
+  return candidates;
 }
 
 }  // namespace twohop::verbs

@@ -31,14 +31,61 @@ void read_folder(const std::filesystem::path& folder, HwCounters& into) {
   }
 }
 
+std::filesystem::path port_folder(const std::string& ibdev_path, int port, const char* folder) {
+  return std::filesystem::path(ibdev_path) / "ports" / std::to_string(port) / folder;
+}
+
+/// Names of the counters that add up to the retries of a requester, by family of drivers. A device may have the names
+/// of two families for the same events: the first that it knows is used.
+using Family = std::array<std::string_view, 4>;
+constexpr std::array<Family, 3> kRetryFamilies = {{
+    {"local_ack_timeout_err", "packet_seq_err", "implied_nak_seq_err", "rnr_nak_retry_err"},  // mlx4, mlx5, softnic
+    {"completer_retry_err", "rcvd_rnr_err", "", ""},               // rxe: the first covers timeouts and sequence NAKs
+    {"to_retransmits", "seq_err_naks_rcvd", "rnr_naks_rcvd", ""},  // bnxt_re
+}};
+
+/// `value(name)` is an optional counter.
+template <class Value>
+std::optional<uint64_t> sum_of_retries(Value&& value) {
+  for (const Family& family : kRetryFamilies) {
+    std::optional<uint64_t> sum = value(family.front());
+    if (!sum) continue;
+    for (size_t i = 1; i < family.size() && !family[i].empty(); ++i) *sum += value(family[i]).value_or(0);
+    return sum;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-HwCounters read_hw_counters(const std::string& ibdev_path, int port) {
+HwCounters read_hw_counters(const std::string& ibdev_path, int port, const char* folder) {
   HwCounters counters;
-  const auto base = std::filesystem::path(ibdev_path) / "ports" / std::to_string(port);
-  read_folder(base / "counters", counters);
-  read_folder(base / "hw_counters", counters);
+  read_folder(port_folder(ibdev_path, port, folder), counters);
   return counters;
+}
+
+HwCounters read_hw_counters(const std::string& ibdev_path, int port) {
+  HwCounters counters = read_hw_counters(ibdev_path, port, "counters");
+  counters.merge(read_hw_counters(ibdev_path, port, "hw_counters"));
+  return counters;
+}
+
+std::optional<uint64_t> retries_in(const HwCounters& counters) {
+  return sum_of_retries([&](std::string_view name) -> std::optional<uint64_t> {
+    const auto it = counters.find(std::string(name));
+    if (it == counters.end()) return std::nullopt;
+    return it->second;
+  });
+}
+
+std::optional<uint64_t> read_retries(const std::string& ibdev_path, int port) {
+  const auto folder = port_folder(ibdev_path, port, "hw_counters");
+  return sum_of_retries([&](std::string_view name) -> std::optional<uint64_t> {
+    std::ifstream in(folder / name);
+    uint64_t value = 0;
+    if (!(in >> value)) return std::nullopt;
+    return value;
+  });
 }
 
 std::string moved(const HwCounters& before, const HwCounters& now) {

@@ -5,12 +5,6 @@
 
 namespace twohop::verbs {
 
-std::vector<Path> join_rails(size_t local_rails, size_t remote_rails) {
-  std::vector<Path> paths(std::max(local_rails, remote_rails));
-  for (size_t i = 0; i < paths.size(); ++i) paths[i] = {i % local_rails, i % remote_rails};
-  return paths;
-}
-
 std::vector<size_t> qps_of_channel(size_t channel, size_t channels, size_t paths, size_t qps_per_path) {
   std::vector<size_t> qps;
   auto add = [&](size_t path) {

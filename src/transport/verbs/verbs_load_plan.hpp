@@ -1,5 +1,5 @@
-// Which queue pairs does a channel use between two ranks? Rails of both ends are joined to paths, channels to paths,
-// paths have queue pairs. Both ends compute the same. Pure.
+// Which queue pairs does a channel use between two ranks? Rails of both ends are joined to paths (verbs_reach.hpp),
+// channels to paths, paths have queue pairs. Both ends compute the same. Pure.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,6 @@
 #include <vector>
 
 namespace twohop::verbs {
-
-/// A rail here joined to a rail of the peer.
-struct Path {
-  size_t local_rail = 0, remote_rail = 0;
-};
-
-/// As many paths as the end with more rails has, so that each rail is on one; the other's rails are shared. The
-/// same path has the same number at both ends.
-std::vector<Path> join_rails(size_t local_rails, size_t remote_rails);
 
 /// The queue pairs of `channel`, numbered path * qps_per_path + i. Many channels share a path when there are more
 /// channels than paths; a channel has several paths when there are fewer.

@@ -6,7 +6,9 @@
 #include <sys/resource.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 namespace twohop::verbs {
 namespace {
@@ -15,6 +17,21 @@ namespace {
 template <class... T>
 std::shared_ptr<const void> all_of(std::shared_ptr<T>... objects) {
   return std::make_shared<std::tuple<std::shared_ptr<T>...>>(std::move(objects)...);
+}
+
+/// Counts one up while it lives.
+std::shared_ptr<const void> token(const std::shared_ptr<Context>& context, std::atomic<int> DeviceUse::*kind) {
+  ++(context->use().*kind);
+  return {context.get(), [context, kind](const void*) { --(context->use().*kind); }};
+}
+
+std::string open_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return "unknown";
+  std::error_code failed;
+  const std::filesystem::directory_iterator files("/proc/self/fd", failed);
+  return fmt::format("{} files are open, the limit (RLIMIT_NOFILE) is {}",
+                     failed ? "?" : fmt::format("{}", std::distance(begin(files), end(files))), limit.rlim_cur);
 }
 
 std::string memlock_limit() {
@@ -38,12 +55,13 @@ std::string advice_for_registration(int sys_errno) {
 }
 
 /// The flags of the first try; without relaxed ordering in the second.
-ibv_mr* register_with(const VerbsApi& api, ibv_pd* pd, std::span<std::byte> m, RelaxedOrdering ordering) {
-  constexpr unsigned kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+ibv_mr* register_with(const VerbsApi& api, ibv_pd* pd, std::span<std::byte> m, RelaxedOrdering ordering,
+                      unsigned remote_access) {
+  const unsigned access = IBV_ACCESS_LOCAL_WRITE | remote_access;
   if (ordering != RelaxedOrdering::kOff && api.reg_mr_iova2)
     return api.reg_mr_iova2(pd, m.data(), m.size(), reinterpret_cast<uintptr_t>(m.data()),
-                            kAccess | unsigned{IBV_ACCESS_RELAXED_ORDERING});
-  return api.reg_mr(pd, m.data(), m.size(), int{kAccess});
+                            access | unsigned{IBV_ACCESS_RELAXED_ORDERING});
+  return api.reg_mr(pd, m.data(), m.size(), static_cast<int>(access));
 }
 
 }  // namespace
@@ -59,6 +77,13 @@ Result<std::shared_ptr<Context>> Context::open(std::shared_ptr<const VerbsLibrar
   return std::shared_ptr<Context>(new Context(raw, std::move(library)));
 }
 
+std::string Context::use_of_limits() const {
+  ibv_device_attr limits{};
+  if (api().query_device(get(), &limits) != 0) limits = {};
+  return fmt::format("{} queue pairs of {}, {} completion queues of {}, {} memory regions of {}", use().qps.load(),
+                     limits.max_qp, use().cqs.load(), limits.max_cq, use().mrs.load(), limits.max_mr);
+}
+
 Result<std::shared_ptr<ProtectionDomain>> ProtectionDomain::create(std::shared_ptr<Context> context) {
   ibv_pd* raw = context->api().alloc_pd(context->get());
   if (!raw) return system_error(errno, "cannot allocate a protection domain on {}", context->name());
@@ -66,16 +91,16 @@ Result<std::shared_ptr<ProtectionDomain>> ProtectionDomain::create(std::shared_p
 }
 
 Result<MemoryRegion> MemoryRegion::create(const std::shared_ptr<ProtectionDomain>& pd, std::span<std::byte> memory,
-                                          RelaxedOrdering ordering, size_t already) {
+                                          RelaxedOrdering ordering, size_t already, unsigned remote_access) {
   if (memory.empty()) return MemoryRegion();
   const VerbsApi& api = pd->context()->api();
-  ibv_mr* raw = register_with(api, pd->get(), memory, ordering);
+  ibv_mr* raw = register_with(api, pd->get(), memory, ordering, remote_access);
   if (!raw)
     return system_error(errno,
                         "cannot register {} bytes of memory with {}, {} bytes are registered already; the limit of "
                         "locked memory (RLIMIT_MEMLOCK) is {}: {}",
                         memory.size(), pd->context()->name(), already, memlock_limit(), advice_for_registration(errno));
-  return MemoryRegion(raw, api.dereg_mr, pd);
+  return MemoryRegion(raw, api.dereg_mr, all_of(pd, token(pd->context(), &DeviceUse::mrs)));
 }
 
 bool MemoryRegion::contains(const void* p, size_t bytes) const {
@@ -88,8 +113,8 @@ Result<std::shared_ptr<CompletionChannel>> CompletionChannel::create(std::shared
   const VerbsApi& api = context->api();
   ibv_comp_channel* raw = api.create_comp_channel(context->get());
   if (!raw)
-    return system_error(errno, "cannot create a completion channel on {} (too many open files? see ulimit -n)",
-                        context->name());
+    return system_error(errno, "cannot create a completion channel on {}; {}: raise it by ulimit -n, or close files",
+                        context->name(), open_files());
   ::fcntl(raw->fd, F_SETFL, ::fcntl(raw->fd, F_GETFL) | O_NONBLOCK);
   return std::shared_ptr<CompletionChannel>(
       new CompletionChannel(raw, api.destroy_comp_channel, std::shared_ptr<const void>(std::move(context))));
@@ -102,11 +127,12 @@ Result<std::shared_ptr<CompletionQueue>> CompletionQueue::create(const std::shar
   ibv_cq* raw = api.create_cq(context->get(), depth, nullptr, channel->get(), 0);
   if (!raw)
     return system_error(errno,
-                        "cannot create a completion queue of {} entries on {}; the limit of locked memory "
-                        "(RLIMIT_MEMLOCK) is {}: raise it, or set a smaller TWOHOP_NCHANNELS or "
+                        "cannot create a completion queue of {} entries on {}; this process has {} there, the limit of "
+                        "locked memory (RLIMIT_MEMLOCK) is {}: raise it, or set a smaller TWOHOP_NCHANNELS or "
                         "TWOHOP_IB_QPS_PER_CONNECTION",
-                        depth, context->name(), memlock_limit());
-  return std::shared_ptr<CompletionQueue>(new CompletionQueue(raw, api.destroy_cq, all_of(context, channel)));
+                        depth, context->name(), context->use_of_limits(), memlock_limit());
+  return std::shared_ptr<CompletionQueue>(
+      new CompletionQueue(raw, api.destroy_cq, all_of(context, channel, token(context, &DeviceUse::cqs))));
 }
 
 Result<QueuePair> QueuePair::create(const std::shared_ptr<ProtectionDomain>& pd,
@@ -120,11 +146,13 @@ Result<QueuePair> QueuePair::create(const std::shared_ptr<ProtectionDomain>& pd,
   ibv_qp* raw = api.create_qp(pd->get(), &init);
   if (!raw)
     return system_error(errno,
-                        "cannot create a queue pair of {} send and {} receive requests on {}: set a smaller "
+                        "cannot create a queue pair of {} send and {} receive requests on {}; this process has {} "
+                        "there, the limit of locked memory (RLIMIT_MEMLOCK) is {}: raise it, or set a smaller "
                         "TWOHOP_NCHANNELS or TWOHOP_IB_QPS_PER_CONNECTION",
-                        depths.send, depths.receive, pd->context()->name());
+                        depths.send, depths.receive, pd->context()->name(), pd->context()->use_of_limits(),
+                        memlock_limit());
   depths.inline_bytes = init.cap.max_inline_data;
-  return QueuePair(raw, api.destroy_qp, all_of(pd, cq));
+  return QueuePair(raw, api.destroy_qp, all_of(pd, cq, token(pd->context(), &DeviceUse::qps)));
 }
 
 }  // namespace twohop::verbs

@@ -1,6 +1,7 @@
 // The verbs objects as C++ objects: one move-only class each, made by create(), destroyed with the last that uses them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -47,16 +48,25 @@ class Handle {
   std::shared_ptr<const void> parents_;
 };
 
+/// How many objects of a kind this process has on a device, for messages. Each object holds one of the tokens.
+struct DeviceUse {
+  std::atomic<int> cqs{0}, qps{0}, mrs{0};
+};
+
 class Context : public Handle<ibv_context> {
  public:
   static Result<std::shared_ptr<Context>> open(std::shared_ptr<const VerbsLibrary> library, ibv_device* device);
   const VerbsApi& api() const { return library_->api(); }
   std::string name() const { return api().get_device_name(get()->device); }
+  DeviceUse& use() const { return *use_; }
+  /// "5 queue pairs of 131072, 2 completion queues of 65536, 7 memory regions of 16384".
+  std::string use_of_limits() const;
 
  private:
   Context(ibv_context* raw, std::shared_ptr<const VerbsLibrary> library)
       : Handle(raw, library->api().close_device, library), library_(std::move(library)) {}
   std::shared_ptr<const VerbsLibrary> library_;
+  std::unique_ptr<DeviceUse> use_ = std::make_unique<DeviceUse>();
 };
 
 class ProtectionDomain : public Handle<ibv_pd> {
@@ -75,9 +85,11 @@ enum class RelaxedOrdering : int { kOff = 0, kForce = 1, kAuto = 2 };
 
 class MemoryRegion : public Handle<ibv_mr> {
  public:
-  /// Readable here, writable by remote ranks. `already` is what the endpoint has registered before, for the message.
+  /// Readable here, and open to remote ranks as `remote_access` says. `already` is what the endpoint has registered
+  /// before, for the message.
   static Result<MemoryRegion> create(const std::shared_ptr<ProtectionDomain>& pd, std::span<std::byte> memory,
-                                     RelaxedOrdering ordering, size_t already);
+                                     RelaxedOrdering ordering, size_t already,
+                                     unsigned remote_access = IBV_ACCESS_REMOTE_WRITE);
   bool contains(const void* p, size_t bytes) const;
 
  private:

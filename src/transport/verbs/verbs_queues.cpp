@@ -45,18 +45,30 @@ VerbsEndpoint::QpLoad VerbsEndpoint::load_of(const Peer& p, size_t number) const
   return load;
 }
 
+/// Half of the slots of one call, of all links whose credits go over this queue pair.
+uint32_t VerbsEndpoint::credit_threshold(const Peer& p, size_t number) const {
+  uint32_t slots = 0;
+  for (const InLink* l : p.in)
+    if (qps_of(p, l->id.channel).front() == number) slots += l->max_in_flight / 2;
+  return std::max(1u, slots / 2);
+}
+
 ConnectionPlan VerbsEndpoint::plan_connection(const Peer& p, size_t number) const {
   const Path& path = p.paths[number / p.qps_per_path];
   const Rail& mine = rails_[path.local_rail];
-  const RailRow& theirs = p.rails[path.remote_rail];
+  const OfferedRail& theirs = p.rails[path.remote_rail];
   ConnectionPlan plan;
-  plan.local = {0, random_psn(), mine.lid, mine.gid.gid};
-  plan.remote.lid = theirs.lid;
-  std::copy(std::begin(theirs.gid), std::end(theirs.gid), plan.remote.gid.raw);
+  plan.local = {0, random_psn(), mine.lid, {}};
+  plan.remote.lid = theirs.row.lid;
+  if (!mine.gids.empty()) {
+    const GidEntry& gid = mine.gids[path.local_gid].entry;
+    plan.local.gid = gid.gid;
+    plan.gid_index = static_cast<uint8_t>(gid.index);
+  }
+  if (!theirs.gids.empty()) plan.remote.gid = theirs.gids[path.remote_gid].entry.gid;
   plan.port = mine.port;
-  plan.gid_index = static_cast<uint8_t>(mine.gid.index);
   plan.global = mine.ethernet;
-  plan.mtu = std::min(mine.mtu, static_cast<ibv_mtu>(theirs.mtu));
+  plan.mtu = std::min(mine.mtu, static_cast<ibv_mtu>(theirs.row.mtu));
   // Another label for each queue pair: routers and links of a bond are chosen by it.
   plan.flow_label = static_cast<uint32_t>((number + 1) * 0x9e37 + static_cast<size_t>(rank_) * 0x85eb) & 0xfffff;
   plan.tuning = config_.tuning;
@@ -109,7 +121,8 @@ Result<> VerbsEndpoint::make_qp(size_t peer_index, size_t number) {
                                 .queue = std::move(queue),
                                 .receives = std::vector<ibv_recv_wr>(kReceiveList),
                                 .inline_tags = depths.inline_bytes >= kInlineBytes,
-                                .credits_left = static_cast<uint32_t>(load.credits)});
+                                .credits_left = static_cast<uint32_t>(load.credits),
+                                .credit_threshold = credit_threshold(p, number)});
   for (size_t i = 0; i < kReceiveList; ++i) {
     qp.receives[i].wr_id = SendQueue::receive_wr_id(id);
     qp.receives[i].next = i + 1 < kReceiveList ? &qp.receives[i + 1] : nullptr;
@@ -162,14 +175,8 @@ Result<> VerbsEndpoint::modify(Qp& qp, const Transition& t, const char* to) cons
   const Rail& rail = rails_[qp.rail];
   const int failed = rail.context->api().modify_qp(qp.pair.get(), &attributes, t.mask);
   if (failed == 0) return {};
-  const char* advice = "compare GID, MTU, service level and partition key with the fabric's";
-  if (failed == ENODEV)
-    advice = "the GID's network interface is down or the device was removed: see ip link, rdma link";
-  if (failed == ENODATA) advice = "the GID is empty: the interface has lost its address; see show_gids";
-  if (failed == ETIMEDOUT) advice = "the peer's address does not resolve: can this host ping it over that interface?";
-  if (failed == ENETUNREACH) advice = "there is no route to the peer's GID: are both ends in reachable subnets?";
   Error e = system_error(failed, "{}: cannot go to {}", describe(qp), to);
-  e.message += fmt::format("; {}", advice);
+  e.message += fmt::format("; {}", advice_for_transition(qp, failed));
   e.scope = Scope::kRail;
   e.rank = peers_[qp.peer].rank;
   e.rail = static_cast<int>(qp.rail);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/rail_plan.hpp"
 #include "transport/verbs/verbs_attributes.hpp"
 #include "transport/verbs/verbs_gid.hpp"
 #include "transport/verbs/verbs_hca_list.hpp"
@@ -15,6 +16,7 @@ namespace twohop::verbs {
 /// What the user may ask for of the rails.
 struct RailWish {
   HcaList hcas;
+  RailPlan plan;  // by the machine's topology: the ports to use and their order, where `hcas` names none
   size_t max_rails = 16;
   GidWish gid;
   int mtu_bytes = 0;  // 0: the port's
@@ -24,6 +26,8 @@ struct RailWish {
 /// One port, open.
 struct Rail {
   std::string name;  // "mlx5_0:1"
+  int number = -1;   // in the job, where the topology says; else -1
+  bool own = true;   // see PlannedRail
   std::shared_ptr<Context> context;
   std::shared_ptr<ProtectionDomain> pd;
   std::shared_ptr<CompletionChannel> channel;
@@ -32,15 +36,16 @@ struct Rail {
   bool ethernet = false;
   uint16_t lid = 0;
   ibv_mtu mtu = IBV_MTU_1024;
-  GidEntry gid;
-  uint32_t max_requests = 0;  // per queue
-  int max_completions = 0;    // per completion queue
+  std::vector<GidCandidate> gids;  // from which one is chosen for each peer
+  uint32_t max_requests = 0;       // per queue
+  int max_completions = 0;         // per completion queue
 
   std::vector<MemoryRegion> regions;  // in the order in which they were registered
   MemoryRegion tags;
   HwCounters counters_at_start;
-  std::string last_event;  // the last asynchronous event that means trouble, in words; empty: none
-  bool down = false;       // by its asynchronous events
+  std::string last_event;      // the last asynchronous event that means trouble, in words; empty: none
+  uint64_t last_event_ns = 0;  // when it was read, by now_ns()
+  bool down = false;           // by its asynchronous events
 
   // Of the datapath.
   bool armed = false;
@@ -48,8 +53,12 @@ struct Rail {
 
 const char* link_layer_name(bool ethernet);
 
-/// All active ports that the wish allows, in its order. Empty lists are errors that say what there is and why each was
-/// passed over.
+/// All active ports that the wish allows, in its order. InfiniBand and RoCE are never mixed: where both are there, the
+/// InfiniBand ports are the fabric. Empty lists are errors that say what there is and why each was passed over;
+/// sys_errno is set where there are devices and they cannot be opened.
+/// "2 RDMA devices (mlx5_0, mlx5_1)" as sysfs lists them under `folder`; empty: none.
+std::string devices_in_sysfs(const std::string& folder);
+
 Result<std::vector<Rail>> open_rails(const std::shared_ptr<const VerbsLibrary>& library, const RailWish& wish);
 
 }  // namespace twohop::verbs

@@ -43,7 +43,7 @@ void SendQueue::choose_signals(uint32_t count) {
     wanted |= r.wants_done;
     const bool last = i + 1 == count;
     // An early signal in a short batch costs more completions than it gains.
-    const bool early = !early_chosen && !last && left >= rules_.hold_bytes && count >= 16;
+    const bool early = !early_chosen && !last && left >= rules_.hold_bytes && count >= 8;
     if (early) early_chosen = true;
     r.wr.send_flags = (r.wr.send_flags & ~unsigned{IBV_SEND_SIGNALED}) | (early ? unsigned{IBV_SEND_SIGNALED} : 0);
     left += r.sge.length;
@@ -58,15 +58,18 @@ void SendQueue::choose_signals(uint32_t count) {
 }
 
 /// Links the next `count` requests for one post_send.
-uint32_t SendQueue::chain(uint32_t count) {
+uint32_t SendQueue::chain(uint32_t count, uint64_t now) {
   uint32_t signalled = 0;
   for (uint32_t i = 0; i < count; ++i) {
     Request& r = ring_[(posted_ + i) % ring_.size()];
     // Inline requests carry a pointer too; num_sge 0 has no bytes.
     r.wr.sg_list = r.wr.num_sge > 0 ? &r.sge : nullptr;
     r.wr.next = i + 1 < count ? &ring_[(posted_ + i + 1) % ring_.size()].wr : nullptr;
+    r.posted_ns = now;
     unfinished_bytes_ += r.sge.length;
-    signalled += (r.wr.send_flags & IBV_SEND_SIGNALED) != 0;
+    if ((r.wr.send_flags & IBV_SEND_SIGNALED) == 0) continue;
+    ++signalled;
+    signalled_end_ = posted_ + i + 1;
   }
   return signalled;
 }
@@ -77,15 +80,16 @@ int SendQueue::post() {
     const auto count = static_cast<uint32_t>(std::min<uint64_t>({ready_ - posted_, rules_.batch, room}));
     if (count == 0) return 0;
     const bool complete = count == rules_.batch;
-    if (unfinished_bytes_ > rules_.hold_bytes && !complete) return 0;
+    if (!complete && unfinished_bytes_ > rules_.hold_bytes) return 0;
     choose_signals(count);
     const uint64_t now = now_ns();
     if (posted_ == done_) first_unfinished_ns_ = now;
     counters_->held_ns += now - ready_since_ns_;
-    ready_since_ns_ = now;
-    const uint32_t signalled = chain(count);
+    const uint32_t signalled = chain(count, now);
     ibv_send_wr* bad = nullptr;
     if (const int failed = ibv_post_send(qp_, &ring_[posted_ % ring_.size()].wr, &bad)) return failed;
+    ready_since_ns_ = now_ns();  // from here on the rest waits for its own
+    counters_->post_ns += ready_since_ns_ - now;
     posted_ += count;
     ++counters_->doorbells;
     counters_->work_requests += count;

@@ -16,11 +16,12 @@ namespace twohop::verbs {
 struct Request {
   ibv_send_wr wr;
   ibv_sge sge;
-  uint32_t owner;   // the user's: which link it belongs to
-  uint16_t slot;    // the user's
-  bool ends_part;   // the user's: the last request of a part of a put
-  bool is_credit;   // the user's
-  bool wants_done;  // somebody waits for its completion: it, or one after it in its batch, is signalled
+  uint32_t owner;      // the user's: which link it belongs to
+  uint16_t slot;       // the user's
+  bool ends_part;      // the user's: the last request of a part of a put
+  bool is_credit;      // the user's
+  bool wants_done;     // somebody waits for its completion: it, or one after it in its batch, is signalled
+  uint64_t posted_ns;  // when its doorbell rang
 };
 
 struct SendRules {
@@ -34,6 +35,9 @@ constexpr bool sound(const SendRules& r, uint32_t sq_depth) {
   return r.max_posted >= 1 && sq_depth >= 2 * r.max_posted && r.signal_every <= (sq_depth + 3) / 4 && r.batch >= 1;
 }
 
+/// The monotonic clock.
+uint64_t now_ns();
+
 class SendQueue {
  public:
   /// `id` goes into the upper bits of every wr_id. `capacity`: requests that may be between append() and finished.
@@ -43,11 +47,16 @@ class SendQueue {
   bool empty() const { return posted_ == ready_; }
   bool idle() const { return done_ == ready_; }
   size_t waiting() const { return ready_ - posted_; }
+  /// Whether the device owes a completion: it tells nothing of requests after the last signalled one.
+  bool completion_due() const { return done_ < signalled_end_; }
+  /// Requests finished since the beginning.
+  uint64_t finished() const { return done_; }
   uint64_t unfinished_bytes() const { return unfinished_bytes_; }
   uint64_t first_unfinished_ns() const { return first_unfinished_ns_; }
 
   /// The next request, zeroed but for its wr_id; to be filled in before anything else is done here.
   Request& append();
+  void limit_batch(uint32_t requests) { rules_.batch = requests; }
   /// The request appended last.
   Request& last() { return ring_[(ready_ - 1) % ring_.size()]; }
   /// Posts what is ready, in batches. Holds an incomplete batch while the wire is busy. Returns errno, 0 for success.
@@ -57,6 +66,7 @@ class SendQueue {
   template <class F>
   void finish(uint64_t wr_id, F&& f) {
     const uint64_t end = end_of(wr_id);
+    counters_->completion_ns += now_ns() - ring_[(end - 1) % ring_.size()].posted_ns;
     for (; done_ != end; ++done_) {
       Request& r = ring_[done_ % ring_.size()];
       unfinished_bytes_ -= r.sge.length;
@@ -72,7 +82,7 @@ class SendQueue {
   static constexpr int kNumberBits = 40;
   static constexpr uint64_t kReceive = uint64_t{1} << 63;
   uint64_t end_of(uint64_t wr_id) const;
-  uint32_t chain(uint32_t count);
+  uint32_t chain(uint32_t count, uint64_t now);
   void choose_signals(uint32_t count);
 
   ibv_qp* qp_;
@@ -81,12 +91,10 @@ class SendQueue {
   EndpointCounters* counters_;
   std::vector<Request> ring_;
   uint64_t done_ = 0, posted_ = 0, ready_ = 0;  // requests, counted since the beginning
+  uint64_t signalled_end_ = 0;                  // after the last signalled one posted
   uint64_t unfinished_bytes_ = 0;
   uint32_t since_signal_ = 0;
   uint64_t ready_since_ns_ = 0, first_unfinished_ns_ = 0;
 };
-
-/// The monotonic clock.
-uint64_t now_ns();
 
 }  // namespace twohop::verbs

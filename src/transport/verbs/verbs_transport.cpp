@@ -14,7 +14,9 @@ Result<VerbsConfig> verbs_config(const Options& o) {
   if (o.nrails > 0) c.rails.max_rails = static_cast<size_t>(o.nrails);
   c.rails.gid.index = static_cast<int>(o.ib_gid_index);
   c.rails.gid.roce_version = static_cast<int>(o.ib_roce_version_num);
-  c.rails.gid.family = o.ib_addr_family == "AF_INET6" ? AF_INET6 : AF_INET;
+  c.rails.gid.family = o.ib_addr_family == "AF_INET6"  ? Family::kIpv6
+                       : o.ib_addr_family == "AF_INET" ? Family::kIpv4
+                                                       : Family::kAny;
   c.rails.gid.range = o.ib_addr_range;
   c.rails.mtu_bytes = static_cast<int>(o.ib_mtu);
   c.rails.ordering = static_cast<RelaxedOrdering>(o.ib_pci_relaxed_ordering);
@@ -36,9 +38,11 @@ Result<VerbsConfig> verbs_config(const Options& o) {
 
 }  // namespace
 
-Result<std::unique_ptr<Endpoint>> make_endpoint(int rank, const Options& o, const Secret& secret) {
+Result<std::unique_ptr<Endpoint>> make_endpoint(int rank, const Options& o, const Secret& secret,
+                                                const RailPlan& plan) {
   auto config = verbs_config(o);
   if (!config) return config.error();
+  config->rails.plan = plan;
   config->library = kSystemLibrary;
   return make_verbs_endpoint(rank, o.socket_ifname, secret, std::move(*config));
 }

@@ -13,7 +13,7 @@ Error not_built() {
 
 }  // namespace
 
-Result<std::unique_ptr<Endpoint>> make_endpoint(int, const Options&, const Secret&) {
+Result<std::unique_ptr<Endpoint>> make_endpoint(int, const Options&, const Secret&, const RailPlan&) {
   return not_built();
 }
 

@@ -11,7 +11,8 @@
 
 namespace twohop::verbs {
 
-constexpr uint8_t kWireVersion = 1;
+constexpr uint8_t kWireVersion = 2;
+constexpr uint16_t kNoRailNumber = 0xffff;
 constexpr size_t kMaxParts = 128;            // of a put: one per queue pair
 constexpr uint32_t kCountModulus = 1 << 14;  // of a credit's count
 
@@ -57,7 +58,8 @@ struct TagSlot {
   uint64_t call, signature;
 };
 
-// ---- Setup messages: Offer = OfferHeader, RailRows, LinkRows, keys; then QpRows; then a Ready byte ----
+// ---- Setup messages: Offer = OfferHeader, RailRows, GidRows of all rails, LinkRows, keys; then QpRows; then a Ready
+// message ----
 
 struct OfferHeader {
   uint8_t version;
@@ -66,15 +68,23 @@ struct OfferHeader {
 };
 
 struct RailRow {
-  uint8_t gid[16];
   uint16_t lid;
   uint8_t mtu;         // ibv_mtu
   uint8_t link_layer;  // IBV_LINK_LAYER_*
-  uint8_t gid_type;
-  uint8_t reserved[3];
-  uint32_t tag_key;  // rkey of the tag slots
-  uint32_t reserved2;
-  char name[32];  // "mlx5_0:1", zero terminated
+  uint32_t gids;       // how many GidRows it has
+  uint32_t tag_key;    // rkey of the tag slots
+  uint16_t number;     // of the rail in the job; kNoRailNumber: not known
+  uint16_t own;        // 1: the sender's own; see RailEnd
+  char name[32];       // "mlx5_0:1", zero terminated
+};
+
+/// A GID that the sender may use; its index means nothing to others.
+struct GidRow {
+  uint8_t gid[16];
+  uint16_t preference;  // see GidCandidate
+  uint8_t type;         // GidType
+  uint8_t prefix_bits;
+  uint8_t reserved[4];
 };
 
 struct LinkRow {
@@ -99,7 +109,8 @@ struct ControlMessage {
   uint64_t immediates;  // goodbye: how many the sender has sent to the receiver; all are acknowledged
 };
 
-static_assert(sizeof(TagSlot) == 16 && sizeof(OfferHeader) == 16 && sizeof(RailRow) == 64 && sizeof(LinkRow) == 32);
+static_assert(sizeof(TagSlot) == 16 && sizeof(OfferHeader) == 16 && sizeof(RailRow) == 48 && sizeof(GidRow) == 24 &&
+              sizeof(LinkRow) == 32);
 static_assert(sizeof(QpRow) == 8 && sizeof(ControlMessage) == 16);
 static_assert(std::is_trivially_copyable_v<RailRow> && std::is_trivially_copyable_v<LinkRow>);
 

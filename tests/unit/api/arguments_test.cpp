@@ -37,7 +37,8 @@ void use_everywhere(twohopComm_t comm, Expect&& expect) {
   int number;
   twohopShape_t shape;
   twohopResult_t async_error;
-  twohopCounters_t counters{sizeof counters, 0, 0, 0, 0, 0, 0, 0};
+  twohopCounters_t counters{};
+  counters.size = sizeof counters;
   float a[2] = {}, b[2] = {};
   twohopRedOp_t op;
   expect(twohopCommUserRank(comm, &number));
@@ -154,6 +155,14 @@ TEST_F(Arguments, CountersOfAnOlderOrNewerCallerAreFilled) {
   EXPECT_EQ(counters.known.calls, 1u);
   EXPECT_EQ(counters.known.size, sizeof counters);
   EXPECT_EQ(counters.newer[0], 0u);
+  // What lies past the size of an older caller is not touched.
+  counters.known = {};
+  counters.known.size = offsetof(twohopCounters_t, init_ns);
+  counters.known.init_ns = counters.known.retries = 7;
+  ASSERT_EQ(twohopCommGetCounters(comm_, &counters.known), twohopSuccess);
+  EXPECT_EQ(counters.known.calls, 1u);
+  EXPECT_EQ(counters.known.init_ns, 7u);
+  EXPECT_EQ(counters.known.retries, 7u);
   for (size_t size : {size_t{0}, size_t{8}, SIZE_MAX}) {
     counters.known.size = size;
     refused(twohopCommGetCounters(comm_, &counters.known), "counters.size=" + std::to_string(size));

@@ -25,7 +25,7 @@ TEST(Options, AreTheDefaultsWhenNothingIsSet) {
   Result<Options> parsed = parse_options({"HOME=/root", "PATH=", "TWOHOP"}, nullptr);
   ASSERT_TRUE(parsed);
   EXPECT_EQ(parsed->algo, "auto");
-  EXPECT_EQ(parsed->nchannels, 2);
+  EXPECT_EQ(parsed->nchannels, 0);
   EXPECT_EQ(parsed->buff_bytes, 4 << 20);
 }
 
@@ -48,10 +48,10 @@ TEST(Options, TakeSizesWithSuffixes) {
 }
 
 TEST(Options, RefuseAValueByNameValueRangeAndDefault) {
-  EXPECT_EQ(refusal("TWOHOP_NCHANNELS=99"), "TWOHOP_NCHANNELS=99: accepted are 1 to 16; unset it for the default (2)");
-  EXPECT_EQ(
-      refusal("TWOHOP_ALGO=ring"),
-      "TWOHOP_ALGO=ring: accepted are auto, two-hop, one-shot, flat, flat-naive; unset it for the default (auto)");
+  EXPECT_EQ(refusal("TWOHOP_NCHANNELS=99"), "TWOHOP_NCHANNELS=99: accepted are 0 to 16; unset it for the default (0)");
+  EXPECT_EQ(refusal("TWOHOP_ALGO=ring"),
+            "TWOHOP_ALGO=ring: accepted are auto, two-hop, two-hop-tree, two-hop-log, node-ring, node-ring-tree, "
+            "node-ring-log, one-shot, flat, flat-naive, flat-tree; unset it for the default (auto)");
   EXPECT_EQ(refusal("TWOHOP_CHUNK_BYTES=64"),
             "TWOHOP_CHUNK_BYTES=64: accepted are 128 to 64M bytes (suffixes K, M, G); unset it for the default (128K)");
 }
@@ -70,8 +70,14 @@ TEST(Options, TakeMinusOneOnlyWhereItMeansSomething) {
 }
 
 TEST(Options, RefusePartsOfAChoice) {
-  for (const char* value : {"fla", "flat,", "auto, two-hop", ",", "flat "})
+  for (const char* value : {"fla", "flat,", "auto, two-hop", ",", "flat ", "auto,flat", "^auto", "^", "^flat,",
+                            "^,flat", "flat,^flat-naive", "^^flat", ",flat"})
     EXPECT_THAT(refusal(std::string("TWOHOP_ALGO=") + value), HasSubstr("accepted are")) << value;
+}
+
+TEST(Options, TakeListsOfAlgorithms) {
+  EXPECT_EQ(parse_options({"TWOHOP_ALGO=Two-Hop,flat"}, nullptr)->algo, "two-hop,flat");
+  EXPECT_EQ(parse_options({"TWOHOP_ALGO=^FLAT-naive,one-shot"}, nullptr)->algo, "^flat-naive,one-shot");
 }
 
 TEST(Options, DoNotPrintTheSecretInARefusal) {
@@ -82,7 +88,7 @@ TEST(Options, DoNotPrintTheSecretInARefusal) {
 TEST(Options, CountAVariableSetToNothingAsUnset) {
   Result<Options> parsed = parse_options({"TWOHOP_NCHANNELS=", "TWOHOP_ALGO="}, nullptr);
   ASSERT_TRUE(parsed);
-  EXPECT_EQ(parsed->nchannels, 2);
+  EXPECT_EQ(parsed->nchannels, 0);
 }
 
 TEST(Options, ReturnTheFirstOfSeveralErrors) {
@@ -193,6 +199,21 @@ TEST(LauncherEnv, NeedsAPortAfterMasterPort) {
                 HasSubstr(std::string("MASTER_PORT=") + port +
                           ": accepted are 1 to 65534; the launcher sets it, and rank 0 listens on MASTER_PORT + 1"));
   EXPECT_THAT(launcher_refusal("MASTER_PORT", "MASTER_PORT=65534"), IsEmpty());
+}
+
+TEST(OptionValues, TellWhereEachComesFrom) {
+  const auto values =
+      option_values({"TWOHOP_NRAILS=3", "TWOHOP_SPIN=", "TWOHOP_IB_SL=99", "TWOHOP_JOB_SECRET=hunter2"});
+  const auto of = [&](const std::string& name) {
+    return *std::find_if(values.begin(), values.end(), [&](const OptionValue& v) { return v.name == name; });
+  };
+  EXPECT_EQ(values.size(), option_help().size());
+  EXPECT_EQ(of("TWOHOP_NRAILS").value, "3");
+  EXPECT_TRUE(of("TWOHOP_NRAILS").from_environment);
+  EXPECT_EQ(of("TWOHOP_SPIN").value, "16");
+  EXPECT_FALSE(of("TWOHOP_SPIN").from_environment);
+  EXPECT_THAT(of("TWOHOP_IB_SL").problem, HasSubstr("accepted are 0 to 15"));
+  EXPECT_THAT(of("TWOHOP_JOB_SECRET").value, AllOf(HasSubstr("not shown"), Not(HasSubstr("hunter2"))));
 }
 
 }  // namespace

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <fstream>
 #include <functional>
+#include <latch>
 #include <numeric>
 #include <thread>
 
@@ -17,13 +21,14 @@ using Body = std::function<void(Communicator&)>;
 
 /// Runs `body` on every rank of a fresh communicator. One node per entry of `nodes` would need several hosts: virtual
 /// nodes of equal size instead, the last one smaller.
-void with_ranks(int nranks, int ranks_per_node, const std::string& algo, const Body& body, Options options = {}) {
+void with_ranks(int nranks, int ranks_per_node, const std::string& algo, const Body& body, Options options = {},
+                double timeout_s = 20) {
   auto id = make_unique_id(options);
   ASSERT_TRUE(id) << id.error().message;
   CommConfig config;
   config.algo = algo;
   config.ranks_per_node = ranks_per_node;
-  config.timeout_s = 20;
+  config.timeout_s = timeout_s;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < nranks; ++rank)
     threads.emplace_back([&, rank] {
@@ -58,14 +63,90 @@ struct Shape {
   int nranks, ranks_per_node;
 };
 
-TEST(Communicator, SumsOnEveryShapeWithEveryAlgorithm) {
-  for (const char* algo : {"two-hop", "one-shot", "flat", "flat-naive"})
-    for (Shape s : {Shape{1, 1}, {2, 2}, {2, 1}, {3, 3}, {4, 2}, {3, 2}, {5, 2}, {6, 2}, {7, 3}, {8, 4}})
-      with_ranks(s.nranks, s.ranks_per_node, algo, [&](Communicator& comm) {
-        for (size_t count : {size_t{0}, size_t{1}, size_t(s.nranks - 1), size_t(s.nranks), size_t{13}, size_t{1009},
-                             size_t{65537}, size_t{1000003}})
-          for (bool in_place : {false, true}) all_reduce(comm, count, in_place);
-      });
+class OnEveryShape : public testing::TestWithParam<const Algorithm*> {};
+
+TEST_P(OnEveryShape, CommunicatorSums) {
+  for (Shape s : {Shape{1, 1}, {2, 2}, {2, 1}, {3, 3}, {4, 2}, {3, 2}, {5, 2}, {6, 2}, {7, 3}, {8, 4}})
+    with_ranks(s.nranks, s.ranks_per_node, std::string(GetParam()->name), [&](Communicator& comm) {
+      for (size_t count : {size_t{0}, size_t{1}, size_t(s.nranks - 1), size_t(s.nranks), size_t{13}, size_t{1009},
+                           size_t{65537}, size_t{1000003}})
+        for (bool in_place : {false, true}) all_reduce(comm, count, in_place);
+    });
+}
+
+std::vector<const Algorithm*> all_algorithms() {
+  std::vector<const Algorithm*> all;
+  for (const Algorithm& a : algorithms()) all.push_back(&a);
+  return all;
+}
+std::string algorithm_name(const testing::TestParamInfo<const Algorithm*>& info) {
+  std::string name(info.param->name);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Algorithms, OnEveryShape, testing::ValuesIn(all_algorithms()), algorithm_name);
+
+TEST(Communicator, HasTheSameTuningOnAllRanks) {
+  for (int ranks_per_node : {4, 2, 1}) {
+    std::vector<TunerTable> tables(4);
+    with_ranks(4, ranks_per_node, "auto",
+               [&](Communicator& comm) { tables[static_cast<size_t>(comm.rank())] = comm.tuning().table(); });
+    EXPECT_FALSE(tables[0].rows.empty());
+    for (const TunerTable& t : tables) EXPECT_EQ(t, tables[0]);
+  }
+}
+
+TEST(Communicator, SumsUnderAGivenTable) {
+  Options options;
+  options.tuner_file = testing::TempDir() + "communicator_test_table_" + std::to_string(::getpid());
+  std::ofstream(options.tuner_file) << R"({"rows": [
+    {"collective":"AllReduce","max_bytes":5000,"algorithm":"flat","chunk_bytes":128,"channels":1,"batch":1},
+    {"collective":"AllReduce","algorithm":"two-hop","chunk_bytes":16384,"channels":2,"batch":8}]})";
+  with_ranks(
+      4, 2, "auto",
+      [&](Communicator& comm) {
+        for (size_t count : {1, 1250, 1251, 100'003}) all_reduce(comm, count, false);
+      },
+      options);
+  ::unlink(options.tuner_file.c_str());
+}
+
+TEST(Communicator, NamesATunerFileThatIsMissingOnAllRanks) {
+  Options options;
+  options.tuner_file = "/nowhere/table.json";
+  auto id = make_unique_id(options);
+  ASSERT_TRUE(id) << id.error().message;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      auto comm = Communicator::init(*id, 2, rank, CommConfig(), options);
+      ASSERT_FALSE(comm);
+      EXPECT_NE(comm.error().message.find("TWOHOP_TUNER_FILE=/nowhere/table.json"), std::string::npos)
+          << comm.error().message;
+    });
+  for (auto& t : threads) t.join();
+}
+
+TEST(Communicator, ATimeoutNamesTheRankThatHasNotComeOnEveryRank) {
+  constexpr int kRanks = 4, kLate = 2;
+  for (int ranks_per_node : {4, 2, 1}) {
+    std::latch over(kRanks - 1);
+    with_ranks(
+        kRanks, ranks_per_node, "auto",
+        [&](Communicator& comm) {
+          all_reduce(comm, 1009, false);
+          if (comm.rank() == kLate) return over.wait();
+          std::vector<int32_t> data(100'000);
+          auto done =
+              run_one(comm, {.send = data.data(), .recv = data.data(), .count = data.size(), .type = twohopInt32});
+          over.count_down();
+          ASSERT_FALSE(done);
+          EXPECT_EQ(done.error().code, twohopTimeout) << done.error().message;
+          EXPECT_NE(done.error().message.find("rank 2 has not entered call 2"), std::string::npos)
+              << done.error().message;
+        },
+        {}, 0.5);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The ledger: what leaves the busiest node is what Algorithm::bytes_out_per_byte and the formulas say.
+// The ledger: what leaves each node is what Algorithm::bytes_out_per_byte and the formulas say.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,19 +8,23 @@
 namespace twohop {
 namespace {
 
-/// Relative to the buffer. Void chunks, of the blocks of ranks that smaller nodes do not have, are not part of it.
-double put_out_of_busiest_node(const Cluster& cluster, const CheckedCall& call) {
+/// Compares, for each node, the chunks of a proof with the formula. Void chunks, of the blocks of ranks that smaller
+/// nodes do not have, are not part of the buffer.
+void expect_formula(const Cluster& cluster, const CheckedCall& call) {
   const CheckReport r = check(cluster, {call});
-  EXPECT_FALSE(r.fault) << describe(cluster, {call}) << ": " << text(r);
-  const auto& out = r.chunks_out_of_node;
+  ASSERT_FALSE(r.fault) << describe(cluster, {call}) << ": " << text(r);
   double buffer = static_cast<double>(r.chunks_of_buffer);
   if (call.collective == Collective::kReduceScatter || call.collective == Collective::kAllGather)
     buffer = buffer * cluster.nranks() / (cluster.nnodes() * cluster.max_local_size());
-  return static_cast<double>(*std::max_element(out.begin(), out.end())) / buffer;
+  const Request request{&cluster, call.collective, call.root, call.depths};
+  for (int node = 0; node < cluster.nnodes(); ++node)
+    EXPECT_NEAR(static_cast<double>(r.chunks_out_of_node[node]) / buffer,
+                call.algorithm->bytes_out_per_byte(request, node), 1e-9)
+        << describe(cluster, {call}) << ", node " << node;
 }
 
 double formula(const char* algorithm, const Cluster& c, Collective collective = Collective::kAllReduce) {
-  return find_algorithm(algorithm)->bytes_out_per_byte(c, collective);
+  return busiest_bytes_out_per_byte(*find_algorithm(algorithm), {&c, collective, 0, {}});
 }
 
 TEST(BytesOut, EqualTheFormulaOnAnyCluster) {
@@ -29,8 +33,8 @@ TEST(BytesOut, EqualTheFormulaOnAnyCluster) {
   for (int n = 0; n < test_shapes(300); ++n) {
     const Cluster c = random.cluster(6, 4);
     const CheckedCall call = random.call(c, random.depths(), 2);
-    EXPECT_NEAR(put_out_of_busiest_node(c, call), call.algorithm->bytes_out_per_byte(c, call.collective), 1e-9)
-        << "TEST_SEED=" << seed << ": " << describe(c, {call});
+    SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
+    expect_formula(c, call);
   }
 }
 
@@ -42,8 +46,7 @@ TEST(BytesOut, EqualTheFormulaForEveryCollectiveOnEvenClusters) {
         for (const Algorithm& a : algorithms()) {
           if (!a.supports(c, collective)) continue;
           const CheckedCall call{&a, collective, nodes * group / 2, {2, 3, 3}, 1};
-          EXPECT_NEAR(put_out_of_busiest_node(c, call), a.bytes_out_per_byte(c, collective), 1e-9)
-              << describe(c, {call});
+          expect_formula(c, call);
         }
     }
 }
@@ -57,6 +60,10 @@ TEST(BytesOut, FollowTheArithmeticOfTheSchemes) {
       EXPECT_NEAR(formula("two-hop", c, Collective::kReduceScatter), 1.0 * (nodes - 1) / nodes, 1e-12);
       EXPECT_NEAR(formula("two-hop", c, Collective::kAllGather), 1.0 * (nodes - 1) / nodes, 1e-12);
       EXPECT_NEAR(formula("two-hop", c, Collective::kBroadcast), 1, 1e-12);
+      EXPECT_NEAR(formula("two-hop-log", c), 2.0 * (nodes - 1) / nodes, 1e-12);
+      EXPECT_NEAR(formula("two-hop-log", c, Collective::kReduceScatter), 1.0 * (nodes - 1) / nodes, 1e-12);
+      EXPECT_NEAR(formula("two-hop-log", c, Collective::kAllGather), 1.0 * (nodes - 1) / nodes, 1e-12);
+      EXPECT_NEAR(formula("two-hop-tree", c), nodes < 3 ? 1 : nodes == 3 ? 1.5 : 2, 1e-12);
       EXPECT_NEAR(formula("flat", c), 2 * (n - 1) / n, 1e-12);
       EXPECT_NEAR(formula("flat-naive", c), group * 2 * (n - 1) / n, 1e-12);
     }
@@ -64,7 +71,8 @@ TEST(BytesOut, FollowTheArithmeticOfTheSchemes) {
 
 TEST(BytesOut, AreNoneOnOneNode) {
   const Cluster c = cluster_of({5});
-  for (const Algorithm& a : algorithms()) EXPECT_EQ(a.bytes_out_per_byte(c, Collective::kAllReduce), 0) << a.name;
+  for (const Algorithm& a : algorithms())
+    EXPECT_EQ(busiest_bytes_out_per_byte(a, {&c, Collective::kAllReduce, 0, {}}), 0) << a.name;
 }
 
 TEST(BytesOut, KeepTheLedgerOfEightNodesOfEight) {

@@ -28,6 +28,21 @@ TEST(Cluster, DependsOnWhichKeysAreEqualOnly) {
   EXPECT_EQ(a.nodes, b.nodes);
 }
 
+TEST(Cluster, GivesShardsThatANodeHasNoRankForToRanksNearTheSameRail) {
+  Cluster c = make_cluster(std::array{0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2});
+  const auto owners = [&](int node) {
+    std::vector<int> ranks;
+    for (int shard = 0; shard < 8; ++shard) ranks.push_back(c.local_owner(node, shard));
+    return ranks;
+  };
+  EXPECT_EQ(owners(1), (std::vector{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(owners(0), (std::vector{0, 1, 2, 0, 1, 2, 0, 1}));
+  c.rails = 2;
+  EXPECT_EQ(owners(1), (std::vector{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(owners(0), (std::vector{0, 1, 2, 1, 0, 1, 2, 1}));  // even shards: 0 or 2, odd ones: 1
+  EXPECT_EQ(owners(2), (std::vector{0, 0, 0, 0, 0, 0, 0, 0}));
+}
+
 TEST(Cluster, HoldsOneRankOrNone) {
   EXPECT_EQ(make_cluster(std::array{42}).nodes, (std::vector<std::vector<int>>{{0}}));
   EXPECT_EQ(make_cluster({}).nranks(), 0);

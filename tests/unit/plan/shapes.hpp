@@ -1,6 +1,8 @@
 // What the proofs of the planner share: clusters, random shapes and calls, and texts that name them.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <random>
 #include <string>
 #include <vector>
@@ -14,6 +16,10 @@ constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kRedu
 
 /// Consecutive ranks share a node; `sizes[i]` ranks on node i.
 Cluster cluster_of(const std::vector<int>& sizes);
+
+/// For tests that are run for each algorithm of the table.
+std::vector<const Algorithm*> all_algorithms();
+std::string algorithm_name(const testing::TestParamInfo<const Algorithm*>& info);
 
 std::string describe(const Cluster& cluster, const std::vector<CheckedCall>& calls);
 std::string text(const CheckReport& report);

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <latch>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -19,6 +22,13 @@ namespace twohop::test {
 inline Deadline in_seconds(double s) {
   return std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int>(s * 1000));
 }
+
+/// Sets SOFTNIC to these words, in a domain of this process: others must not meet in it.
+inline bool use_softnic(const std::string& words = "") {
+  const std::string domain = "domain=unit-" + std::to_string(::getpid());
+  return ::setenv("SOFTNIC", words.empty() ? domain.c_str() : (domain + "," + words).c_str(), 1) == 0;
+}
+inline const bool kOwnDomain = use_softnic();
 
 /// One link of the cluster, and how large its inbox is.
 struct LinkPlan {

@@ -53,8 +53,9 @@ TEST(SoftnicFailures, AConnectionThatBreaksIsDescribedInFull) {
       EXPECT_EQ(error.rail, 0);
       EXPECT_EQ(error.scope, Scope::kPeer);
       EXPECT_THAT(error.message,
-                  AllOf(HasSubstr("queue pair 0x"), HasSubstr("of rail 0 (softnic0:1, RoCE, GID "),
-                        HasSubstr("to rank 1 (127.0.0.1:"), HasSubstr("MTU 4096, timeout 8 and 2 retries"),
+                  AllOf(HasSubstr("queue pair 0x"), HasSubstr("of rail 0 (softnic0:1, RoCE) to rank 1 (127.0.0.1:"),
+                        HasSubstr("GID 3 RoCE v2 10.64.0.1 to softnic0:1 10.64.0.1"),
+                        HasSubstr("MTU 4096, timeout 8 and 2 retries"),
                         HasSubstr("transport retry counter exceeded (status 12"), HasSubstr("s after the connection"),
                         HasSubstr("Device counters that moved: "), HasSubstr("retry_exceeded_err +"),
                         HasSubstr("The device has reported: "), HasSubstr("Likely cause: the port went down")));
@@ -96,7 +97,7 @@ TEST(SoftnicFailures, AFlapShorterThanTheRetriesIsNotAnError) {
 TEST(SoftnicFailures, RegistrationThatIsRefusedNamesLimitSizeAndTotal) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   auto refused = [] {
-    ::setenv("SOFTNIC", "memlock=1m", 1);
+    use_softnic("memlock=1m");
     auto e = make_test_endpoint({"softnic"}, 0, random_secret());
     if (!e) std::fprintf(stderr, "%s\n", e.error().message.c_str());
     std::vector<std::byte> small(4096), large(2 << 20);

@@ -71,5 +71,20 @@ TEST(HcaList, RefusesWhatIsNoDeviceOrPort) {
     EXPECT_THAT(allowed(text), HasSubstr("TWOHOP_IB_HCA: ")) << text;
 }
 
+TEST(HcaListTest, ShowsTheRightFormOfAListWithARepeatedPrefix) {
+  auto list = HcaList::parse("^=mlx5_8,^=mlx5_14");
+  ASSERT_FALSE(list);
+  EXPECT_NE(list.error().message.find("repeats a prefix: write ^=mlx5_8,mlx5_14;"), std::string::npos)
+      << list.error().message;
+}
+
+TEST(HcaListTest, TellsWhichItemsMatchNothing) {
+  const std::vector<HcaPort> ports = {{"mlx5_0", 1}, {"mlx5_0", 2}, {"mlx5_1", 1}};
+  EXPECT_TRUE(HcaList::parse("mlx5")->unmatched(ports).empty());
+  EXPECT_EQ(HcaList::parse("=mlx5_0,mlx5_1:2,mlx5_7")->unmatched(ports),
+            (std::vector<std::string>{"mlx5_1:2", "mlx5_7"}));
+  EXPECT_TRUE(HcaList::parse("")->unmatched(ports).empty());
+}
+
 }  // namespace
 }  // namespace twohop::verbs

@@ -85,6 +85,21 @@ TEST_F(SendQueueTest, PostsAllThatIsReadyWithOneDoorbell) {
   EXPECT_TRUE(queue->idle());
 }
 
+TEST_F(SendQueueTest, IsOwedACompletionUpToTheLastSignalledRequestOnly) {
+  make({.hold_bytes = 1 << 20, .signal_every = 64});
+  EXPECT_FALSE(queue->completion_due());
+  add(3, 100);
+  EXPECT_EQ(queue->post(), 0);
+  EXPECT_TRUE(queue->completion_due());
+  complete();
+  EXPECT_FALSE(queue->completion_due());
+  EXPECT_EQ(queue->finished(), 3u);
+  queue->append().wr.opcode = IBV_WR_RDMA_WRITE;  // like a credit: nobody waits for it
+  EXPECT_EQ(queue->post(), 0);
+  EXPECT_FALSE(queue->idle());
+  EXPECT_FALSE(queue->completion_due()) << "the device says nothing of it";
+}
+
 TEST_F(SendQueueTest, RingsForEveryRequestWhenTheBatchIsOne) {
   make({.batch = 1, .hold_bytes = 1 << 20});
   add(7, 100);

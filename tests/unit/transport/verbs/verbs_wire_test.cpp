@@ -1,12 +1,16 @@
 // Do immediates, attributes and the load plan say what both ends must agree on?
 #include "transport/verbs/verbs_wire.hpp"
 
+#include <endian.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <cstring>
 #include <random>
 #include <set>
 
 #include "transport/verbs/verbs_attributes.hpp"
+#include "transport/verbs/verbs_exchange.hpp"
 #include "transport/verbs/verbs_load_plan.hpp"
 
 namespace twohop::verbs {
@@ -82,6 +86,13 @@ TEST(QpAttributes, AddressInfiniBandByLid) {
   EXPECT_EQ(rtr.attributes.ah_attr.dlid, 33);
 }
 
+TEST(Attributes, PatienceOutlastsWhatTheSpecificationAllowsADevice) {
+  const RcTuning tuning{.timeout = 16, .retry_count = 7};
+  EXPECT_GT(patience_seconds(tuning, false), 4 * give_up_seconds(16, 7));
+  EXPECT_GT(patience_seconds(tuning, true), give_up_seconds(16, 7));
+  EXPECT_LT(patience_seconds(tuning, true), patience_seconds(tuning, false)) << "a port that is down explains enough";
+}
+
 TEST(QpAttributes, StaggerTimeoutsOfNeighbours) {
   EXPECT_EQ(staggered_timeout(16, 0, 5), 16);
   EXPECT_EQ(staggered_timeout(16, 1, 4), 16);
@@ -95,20 +106,69 @@ TEST(QpAttributes, ConvertMtus) {
   for (int bytes : {256, 512, 1024, 2048, 4096}) EXPECT_EQ(mtu_bytes(mtu_from_bytes(bytes)), bytes);
 }
 
-TEST(LoadPlan, JoinsEveryRailOfBothEnds) {
-  for (size_t local = 1; local <= 8; ++local)
-    for (size_t remote = 1; remote <= 8; ++remote) {
-      std::set<size_t> here, there;
-      const auto paths = join_rails(local, remote), mirror = join_rails(remote, local);
-      ASSERT_EQ(paths.size(), mirror.size());
-      for (size_t i = 0; i < paths.size(); ++i) {
-        here.insert(paths[i].local_rail);
-        there.insert(paths[i].remote_rail);
-        EXPECT_EQ(paths[i].local_rail, mirror[i].remote_rail);
-      }
-      EXPECT_EQ(here.size(), local);
-      EXPECT_EQ(there.size(), remote);
-    }
+/// Two connected sockets.
+struct Sockets {
+  Sockets() {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    a = Fd(ends[0]);
+    b = Fd(ends[1]);
+  }
+  Fd a, b;
+};
+Deadline soon() {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(5);
+}
+
+Offer small_offer() {
+  Offer offer;
+  OfferedRail rail;
+  rail.row.lid = 7;
+  std::strcpy(rail.row.name, "mlx5_0:1");
+  GidCandidate c;
+  c.entry.index = 3;
+  c.entry.gid.raw[15] = 9;
+  c.entry.type = GidType::kRoceV2;
+  c.entry.prefix_bits = 120;
+  c.preference = 65;
+  rail.gids.push_back(c);
+  offer.rails.push_back(rail);
+  offer.rails.push_back({});
+  offer.links.push_back({1, 2, 8, 0, 0, 4096, 77, 88});
+  offer.keys = {5, 6};
+  return offer;
+}
+
+TEST(Offer, ArrivesAsItWasSentButForTheIndexOfItsGids) {
+  Sockets s;
+  ASSERT_TRUE(send_offer(s.a.get(), small_offer(), soon()));
+  auto got = receive_offer(s.b.get(), soon());
+  ASSERT_TRUE(got) << got.error().message;
+  ASSERT_EQ(got->rails.size(), 2u);
+  EXPECT_EQ(got->rails[0].row.lid, 7);
+  EXPECT_STREQ(got->rails[0].row.name, "mlx5_0:1");
+  ASSERT_EQ(got->rails[0].gids.size(), 1u);
+  const GidCandidate& c = got->rails[0].gids[0];
+  EXPECT_EQ(c.entry.gid.raw[15], 9);
+  EXPECT_EQ(c.entry.type, GidType::kRoceV2);
+  EXPECT_EQ(c.entry.prefix_bits, 120);
+  EXPECT_EQ(c.preference, 65);
+  EXPECT_EQ(c.entry.index, -1);
+  EXPECT_TRUE(got->rails[1].gids.empty());
+  EXPECT_EQ(got->links.at(0).tag_address, 88u);
+  EXPECT_EQ(got->keys, (std::vector<uint32_t>{5, 6}));
+}
+
+TEST(Offer, WithMoreThanIsAcceptedIsRefusedBeforeItIsRead) {
+  Sockets s;
+  const OfferHeader header{kWireVersion, {}, htole32(1), 0, htole32(1)};
+  RailRow row{};
+  row.gids = htole32(0x7fffffff);
+  ASSERT_TRUE(send_all(s.a.get(), std::as_bytes(std::span(&header, 1)), soon()));
+  ASSERT_TRUE(send_all(s.a.get(), std::as_bytes(std::span(&row, 1)), soon()));
+  auto got = receive_offer(s.b.get(), soon());
+  ASSERT_FALSE(got);
+  EXPECT_NE(got.error().message.find("has 2147483647 GIDs"), std::string::npos) << got.error().message;
 }
 
 TEST(LoadPlan, GivesEveryQueuePairAChannelAndEveryChannelAQueuePair) {

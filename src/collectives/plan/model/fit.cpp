@@ -1,0 +1,84 @@
+// See fit.hpp: coordinate descent in the logarithm of each member.
+#include "collectives/plan/model/fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace twohop {
+namespace {
+
+constexpr Predictor::Effort kEffort{4'000, false, 0};
+constexpr double kFirstFactor = 2, kLeastFactor = 1.05, kWorthIt = 1e-4;
+constexpr double kLeastValue = 0.01;  // a member that is 0 starts here
+
+const ModelField& field_of(double NetworkModel::*member) {
+  const auto& fields = model_fields();
+  return *std::find_if(fields.begin(), fields.end(), [&](const ModelField& f) { return f.real == member; });
+}
+
+class Fit {
+ public:
+  Fit(NetworkModel start, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls, const FitOptions& options)
+      : model_(std::move(start)), limits_(limits), calls_(calls), options_(options), error_(error_of(model_)) {}
+
+  NetworkModel run() {
+    double factor = kFirstFactor;
+    for (int pass = 0; pass < options_.passes && factor > kLeastFactor; ++pass) {
+      const double before = error_;
+      for (double NetworkModel::*member : options_.members) improve(member, factor);
+      if (options_.progress) options_.progress(pass, error_);
+      if (before - error_ < 0.02 * before) factor = std::sqrt(factor);
+    }
+    return model_;
+  }
+
+ private:
+  double error_of(const NetworkModel& m) const { return prediction_error(m, limits_, calls_); }
+  void improve(double NetworkModel::*member, double factor) {
+    for (double f : {factor, 1 / factor}) {
+      bool better = false;
+      while (try_value(member, std::max(model_.*member, kLeastValue) * f)) better = true;
+      if (better) return;
+    }
+  }
+  bool try_value(double NetworkModel::*member, double value) {
+    const ModelField& field = field_of(member);
+    if (value < field.min || value > field.max) return false;
+    NetworkModel other = model_;
+    other.*member = value;
+    const double error = error_of(other);
+    if (error > error_ - kWorthIt) return false;
+    model_ = std::move(other);
+    error_ = error;
+    return true;
+  }
+
+  NetworkModel model_;
+  const LayoutLimits& limits_;
+  const std::vector<MeasuredCall>& calls_;
+  const FitOptions& options_;
+  double error_;
+};
+
+}  // namespace
+
+double prediction_error(const NetworkModel& model, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls) {
+  std::vector<std::unique_ptr<Predictor>> predictors;
+  double sum = 0;
+  for (const MeasuredCall& c : calls) {
+    const auto same = std::find_if(predictors.begin(), predictors.end(),
+                                   [&](const auto& p) { return &p->cluster() == c.cluster.get(); });
+    if (same == predictors.end()) predictors.push_back(std::make_unique<Predictor>(c.cluster, model, limits));
+    Predictor& predictor = same == predictors.end() ? *predictors.back() : **same;
+    const double predicted = predictor.predict(c.choice, c.collective, c.bytes, kEffort).time_us;
+    sum += std::abs(std::log(std::max(predicted, 1e-3) / std::max(c.time_us, 1e-3)));
+  }
+  return calls.empty() ? 0 : sum / static_cast<double>(calls.size());
+}
+
+NetworkModel fit_model(NetworkModel start, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls,
+                       const FitOptions& options) {
+  return Fit(std::move(start), limits, calls, options).run();
+}
+
+}  // namespace twohop

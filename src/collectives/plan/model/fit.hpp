@@ -1,0 +1,35 @@
+// Fit: which model explains measured times best? Changes the members that a measurement of calls can tell, one after
+// the other, as long as the predictions come closer. Members measured directly before are left as they are.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "collectives/plan/model/predictor.hpp"
+
+namespace twohop {
+
+/// One measured call.
+struct MeasuredCall {
+  std::shared_ptr<const Cluster> cluster;
+  Choice choice;
+  Collective collective = Collective::kAllReduce;
+  uint64_t bytes = 0;
+  double time_us = 0;
+};
+
+/// Mean of |ln(predicted / measured)|: 0.1 is about 10 %.
+double prediction_error(const NetworkModel& model, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls);
+
+struct FitOptions {
+  std::vector<double NetworkModel::*> members;  // to be changed
+  int passes = 12;                              // over all members, at most
+  std::function<void(int pass, double error)> progress;
+};
+
+/// The same arguments give the same model.
+NetworkModel fit_model(NetworkModel start, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls,
+                       const FitOptions& options);
+
+}  // namespace twohop

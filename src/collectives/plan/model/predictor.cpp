@@ -1,0 +1,119 @@
+// See predictor.hpp.
+#include "collectives/plan/model/predictor.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace twohop {
+namespace {
+
+/// Slots let the stages drift apart in the first rounds, and they draw together in the last; between, rounds are alike.
+struct Window {
+  int64_t first, last, steady;  // rounds
+  explicit Window(const Frame& f) {
+    const int64_t slots = std::max<int64_t>(f.slots, int64_t{f.put_slots} * f.chunks_per_put);
+    auto rounds = [&](int64_t chunks) { return (chunks + f.chunks - 1) / f.chunks; };
+    first = rounds(slots);
+    last = rounds(slots * 3 / 2);
+    steady = std::max<int64_t>(2, rounds(slots * 5 / 2));
+  }
+  int64_t least() const { return first + steady + last; }
+};
+
+/// While the rounds walked are this uneven, twice as many are walked.
+constexpr double kUnrest = 0.02;
+
+/// The rounds between start and end: how long each is, and how much the first half of them differs from the second.
+struct Steady {
+  double round_us = 0, unrest = 0;
+  Steady(const std::vector<double>& ends, const Window& window) {
+    const size_t to = ends.size() - 1 - static_cast<size_t>(window.last);
+    const size_t from = std::max(static_cast<size_t>(window.first - 1), to / 3), middle = (from + to) / 2;
+    auto slope = [&](size_t a, size_t b) { return (ends[b] - ends[a]) / static_cast<double>(b - a); };
+    round_us = slope(middle, to);
+    if (middle > from && round_us > 0) unrest = std::abs(slope(from, middle) / round_us - 1);
+    if (unrest < kUnrest) round_us = slope(from, to);
+  }
+};
+
+/// Rounds of the layout, the last one as the part of it that holds data.
+double full_rounds(const Frame& frame, const Layout& layout, uint64_t buffer_bytes) {
+  const bool blocks = frame.collective == Collective::kReduceScatter || frame.collective == Collective::kAllGather;
+  const double chunks = blocks ? frame.chunks_per_block : double(frame.shards) * frame.chunks;
+  const double share = static_cast<double>(buffer_bytes) / layout.channels();
+  return std::clamp(share / (chunks * static_cast<double>(layout.chunk_bytes())),
+                    static_cast<double>(layout.rounds() - 1), static_cast<double>(layout.rounds()));
+}
+
+uint64_t user_bytes(Collective c, uint64_t buffer_bytes, int nranks) {
+  const bool blocks = c == Collective::kReduceScatter || c == Collective::kAllGather;
+  return blocks ? buffer_bytes * (1 + static_cast<uint64_t>(nranks)) : 2 * buffer_bytes;
+}
+
+}  // namespace
+
+Predictor::Predictor(std::shared_ptr<const Cluster> cluster, NetworkModel model, LayoutLimits limits, Depths depths,
+                     Symmetry symmetry)
+    : cluster_(std::move(cluster)),
+      model_(std::move(model)),
+      limits_(limits),
+      depths_(depths),
+      symmetry_(model_.nodes_per_machine == 1 ? symmetry : Symmetry::kOff) {}
+
+const CostProgram& Predictor::program(const Algorithm& algorithm, Collective collective) {
+  const auto key = std::make_pair(&algorithm, collective);
+  auto it = programs_.find(key);
+  if (it == programs_.end())
+    it = programs_.emplace(key, make_cost_program(algorithm, cluster_, collective, depths_, symmetry_)).first;
+  return it->second;
+}
+
+Layout Predictor::layout(const Choice& choice, const Frame& frame, uint64_t buffer_bytes) const {
+  LayoutLimits limits = limits_;
+  limits.chunk_bytes = choice.chunk_bytes;
+  limits.max_channels = choice.channels;
+  return {frame, *cluster_, buffer_bytes, limits};
+}
+
+std::pair<uint64_t, int> Predictor::cut(const Choice& choice, Collective collective, uint64_t buffer_bytes) {
+  const Layout layout = this->layout(choice, program(*choice.algorithm, collective).frame, buffer_bytes);
+  return {layout.chunk_bytes(), layout.channels()};
+}
+
+Prediction Predictor::predict(const Choice& choice, Collective collective, uint64_t buffer_bytes, Effort effort) {
+  const CostProgram& costs = program(*choice.algorithm, collective);
+  const Layout layout = this->layout(choice, costs.frame, buffer_bytes);
+
+  SimulatedSize size;
+  size.layout = &layout;
+  size.buffer_bytes = user_bytes(collective, buffer_bytes, cluster_->nranks());
+  size.batch = choice.batch;
+  size.timeline = effort.timeline;
+  const uint64_t steps_per_round = std::max<uint64_t>(1, costs.steps * static_cast<uint64_t>(layout.channels()));
+  const Window window(costs.frame);
+  const auto affordable = std::max(window.least(), static_cast<int64_t>(effort.steps / steps_per_round));
+  size.rounds = std::min(layout.rounds(), affordable);
+
+  Prediction p;
+  p.rounds = layout.rounds();
+  p.channels = layout.channels();
+  p.chunk_bytes = layout.chunk_bytes();
+  p.folded = costs.folded;
+  for (int more = 0;; ++more) {
+    p.run = simulate(costs, model_, size);
+    steps_walked_ += p.run.steps;
+    p.walked = size.rounds;
+    p.time_us = p.run.time_us;
+    if (p.walked == p.rounds) return p;
+    const Steady steady(p.run.round_end_us, window);
+    p.round_us = steady.round_us;
+    if (steady.unrest < kUnrest || more >= effort.doublings) break;
+    size.rounds = std::min(p.rounds, 2 * size.rounds);
+  }
+  const double full = full_rounds(costs.frame, layout, buffer_bytes);
+  p.time_us += (full - static_cast<double>(p.walked)) * p.round_us;
+  p.scale = full / static_cast<double>(p.walked);
+  return p;
+}
+
+}  // namespace twohop

@@ -1,0 +1,16 @@
+// What NVIDIA's management library knows of its GPUs. It is loaded at run time, since most machines that build or test
+// this have none, and its few prototypes are declared in nvml.cpp.
+#pragma once
+
+#include <string>
+
+#include "topology/machine.hpp"
+
+namespace twohop::topology {
+
+/// Completes a live machine: number, UUID, model and capability of its NVIDIA GPUs, and their NVLinks. GPUs that NVML
+/// sees and the PCI tree lacks are added; those that it does not see keep no UUID and come last. Without the library
+/// nothing happens; a library that fails leaves a note.
+void add_nvml(Machine& machine, const std::string& library);
+
+}  // namespace twohop::topology

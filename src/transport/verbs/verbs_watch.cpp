@@ -1,0 +1,29 @@
+// What if a device never gives up? Soft-RoCE takes 7 retries for "without end", and firmware has bugs: a queue pair
+// without a completion for longer than its timeout and retries allow is taken for broken, so that no wait is endless.
+#include "transport/verbs/verbs_endpoint.hpp"
+
+namespace twohop::verbs {
+
+Result<> VerbsEndpoint::watch_queues() {
+  const uint64_t now = now_ns();
+  for (Qp& qp : qps_) {
+    const bool still = qp.queue.completion_due() && !qp.dead && !peers_[qp.peer].left;
+    if (!still || qp.still_since_ns == 0 || qp.queue.finished() != qp.seen_finished) {
+      qp.seen_finished = qp.queue.finished();
+      qp.still_since_ns = still ? now : 0;
+      continue;
+    }
+    const double seconds = static_cast<double>(now - qp.still_since_ns) * 1e-9;
+    if (seconds < patience_seconds(qp.plan.tuning, rails_[qp.rail].down)) continue;
+    qp.dead = true;
+    Error e = broken(qp, IBV_WC_RETRY_EXC_ERR, 0);
+    e.message += fmt::format(
+        " (twohop gave up: the device has completed nothing for {:.1f} s, which is more than its "
+        "timeout and retries allow)",
+        seconds);
+    return e;
+  }
+  return {};
+}
+
+}  // namespace twohop::verbs

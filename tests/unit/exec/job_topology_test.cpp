@@ -1,0 +1,59 @@
+// What follows for each rank from the machine that TWOHOP_TOPO_FILE or the kernel describes?
+#include "collectives/exec/job_topology.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace twohop {
+namespace {
+
+using Json = JobTopology::Json;
+
+TEST(JobTopology, PutsRanksOfAMachineInOrderAndCountsMachines) {
+  auto topology = JobTopology::learn(Options{}, "me");
+  ASSERT_TRUE(topology) << topology.error().message;
+  Json other = topology->message(), mine = topology->message();
+  other["machine"] = "other";
+  ASSERT_TRUE(topology->settle(2, {other, mine, mine}));
+  EXPECT_TRUE(topology->report());
+  EXPECT_GE(topology->own_rails(), 0);
+  EXPECT_EQ(topology->rail_plan().empty(), topology->own_rails() == 0);
+}
+
+TEST(JobTopology, SaysWhichVariableNamesAFileThatCannotBeRead) {
+  Options options;
+  options.topo_file = "/nonexistent/topo.xml";
+  auto topology = JobTopology::learn(options, "me");
+  ASSERT_FALSE(topology);
+  EXPECT_NE(topology.error().message.find("TWOHOP_TOPO_FILE"), std::string::npos);
+}
+
+TEST(JobTopology, RefusesAMessageThatLacksAField) {
+  auto topology = JobTopology::learn(Options{}, "me");
+  ASSERT_TRUE(topology);
+  EXPECT_FALSE(topology->settle(0, {Json::object()}));
+  EXPECT_FALSE(topology->settle(0, {Json(3)}));
+  Json wrong = topology->message();
+  wrong["rails"] = "many";
+  EXPECT_FALSE(topology->settle(0, {wrong}));
+}
+
+TEST(JobTopology, WritesTheMachineOncePerHost) {
+  const std::string file = "/tmp/twohop_dump_" + std::to_string(getpid()) + ".json";
+  Options options;
+  options.topo_dump_file = file;
+  auto topology = JobTopology::learn(options, "me");
+  ASSERT_TRUE(topology);
+  ASSERT_TRUE(topology->settle(1, {topology->message(), topology->message()}));
+  ASSERT_TRUE(topology->report());
+  EXPECT_NE(access(file.c_str(), F_OK), 0) << "local rank 1 wrote it";
+  ASSERT_TRUE(topology->settle(0, {topology->message()}));
+  ASSERT_TRUE(topology->report());
+  EXPECT_EQ(access(file.c_str(), R_OK), 0);
+  std::remove(file.c_str());
+}
+
+}  // namespace
+}  // namespace twohop

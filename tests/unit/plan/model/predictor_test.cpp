@@ -1,0 +1,96 @@
+// Is the time of a long call, worked out from a part of its rounds, that of the whole?
+#include "collectives/plan/model/predictor.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "unit/plan/model/model_cases.hpp"
+
+namespace twohop {
+namespace {
+
+/// By steps walked: the largest error that docs/model.md states, and a bound for the median.
+struct Stated {
+  uint64_t steps;
+  double largest, median;
+};
+constexpr Stated kStated[] = {{10'000, 0.12, 0.01}, {100'000, 0.04, 0.01}};
+
+NetworkModel random_model(RandomShape& random) {
+  auto factor = [&] { return std::pow(2.0, random.pick(-6, 6) / 2.0); };
+  NetworkModel m;
+  for (double NetworkModel::*member :
+       {&NetworkModel::copy_gbytes_per_s, &NetworkModel::reduce_gbytes_per_s, &NetworkModel::rail_gbytes_per_s,
+        &NetworkModel::latency_us, &NetworkModel::doorbell_us, &NetworkModel::completion_us, &NetworkModel::signal_us})
+    m.*member *= factor();
+  m.rails = random.pick(1, 4);
+  m.rail_gbytes_per_s /= 4;
+  return m;
+}
+
+TEST(Predictor, GivesTheTimeOfTheWholeFromAPartOfTheRounds) {
+  const uint64_t seed = test_seed();
+  SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
+  RandomShape random(seed);
+  std::vector<double> errors[2];
+  for (int i = 0; i < test_shapes(12); ++i) {
+    const auto cluster = std::make_shared<Cluster>(random.cluster(6, 4));
+    const NetworkModel model = random_model(random);
+    for (const Algorithm* a : algorithms_for(*cluster, Collective::kAllReduce)) {
+      Predictor p(cluster, model, {});
+      const Choice choice{a, 16u << 10, random.pick(1, 2), 64};
+      const auto bytes = static_cast<uint64_t>(random.pick(4 << 20, 24 << 20));
+      const auto whole = p.predict(choice, Collective::kAllReduce, bytes, {UINT64_MAX / 2});
+      ASSERT_EQ(whole.walked, whole.rounds);
+      for (size_t e = 0; e < 2; ++e) {
+        const auto part = p.predict(choice, Collective::kAllReduce, bytes, {kStated[e].steps});
+        if (part.walked == part.rounds) continue;
+        errors[e].push_back(std::abs(part.time_us / whole.time_us - 1));
+        EXPECT_LT(errors[e].back(), kStated[e].largest)
+            << a->name << " on " << cluster->nnodes() << " nodes, " << cluster->nranks() << " ranks, " << bytes
+            << " B, " << part.walked << " of " << part.rounds << " rounds: " << part.time_us << " not " << whole.time_us
+            << "\n"
+            << format_model(model);
+      }
+    }
+  }
+  for (size_t e = 0; e < 2; ++e) {
+    ASSERT_GT(errors[e].size(), 10u);
+    std::sort(errors[e].begin(), errors[e].end());
+    EXPECT_LT(errors[e][errors[e].size() / 2], kStated[e].median);
+  }
+}
+
+TEST(Predictor, GrowsWithTheSize) {
+  for (const Algorithm* a : algorithms_for(*even_cluster(4, 4), Collective::kAllReduce)) {
+    Predictor p(even_cluster(4, 4), NetworkModel(), {});
+    double last = 0;
+    for (uint64_t bytes = 4096; bytes <= uint64_t{1} << 32; bytes *= 4) {
+      const double t = p.predict({a, 64 << 10, 2, 64}, Collective::kAllReduce, bytes).time_us;
+      EXPECT_GT(t, last) << a->name << " " << bytes;
+      last = t;
+    }
+  }
+}
+
+TEST(Predictor, TakesNothingButItsStartForNothing) {
+  for (Collective collective : kCollectives)
+    for (const Algorithm* a : algorithms_for(*even_cluster(2, 2), collective)) {
+      Predictor p(even_cluster(2, 2), NetworkModel(), {});
+      const auto empty = p.predict({a, 64 << 10, 2, 64}, collective, 0);
+      EXPECT_FALSE(empty.run.stuck);
+      EXPECT_GT(empty.time_us, 0);
+      EXPECT_LE(empty.time_us, p.predict({a, 64 << 10, 2, 64}, collective, 8).time_us + 1e-9);
+    }
+}
+
+TEST(Predictor, CostsAThousandNodesFromOne) {
+  Predictor p(even_cluster(1024, 8), NetworkModel(), {});
+  const auto run = p.predict({find_algorithm("two-hop"), 128 << 10, 2, 64}, Collective::kAllReduce, 64 << 20);
+  EXPECT_TRUE(run.folded);
+  EXPECT_GT(run.time_us, 2 * 1023 * NetworkModel().latency_us);
+}
+
+}  // namespace
+}  // namespace twohop
