@@ -34,6 +34,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/twohopConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/twohopConfig.cmake ${PROJECT_BINARY_DIR}/twohopConfigVersion.cmake
         DESTINATION ${package_dir})
 
+# In a folder of its own, where nobody takes it for the system's libibverbs; the loader of TWOHOP_NET=softnic looks there.
+if(TARGET softnic)
+  install(TARGETS softnic LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/twohop/softnic)
+endif()
+
 # Relative to the .pc file itself, so that an installed tree can be moved.
 file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" PC_PREFIX "${PC_PREFIX}")

@@ -214,6 +214,25 @@ TWOHOP_API twohopResult_t twohopRedOpCreatePreMulSum(twohopRedOp_t* op, const vo
                                                      twohopComm_t comm);
 TWOHOP_API twohopResult_t twohopRedOpDestroy(twohopRedOp_t op, twohopComm_t comm);
 
+/* ---- Memory that the network sends from ---------------------------------------------------------------- */
+
+/* Registers `bytes` of host memory with comm: a call whose whole send buffer lies in one registered range is sent
+ * from there without being staged, where the schedule puts a rank's own input on the wire (one rank per node, and no
+ * avg of floating types or pre-multiplied sum); elsewhere the call does what it did. Registering costs time and locked
+ * memory; do it once for buffers that are used again and again. The memory must stay mapped until it is deregistered
+ * or comm is destroyed. Each rank registers as it likes. *handle is for twohopCommDeregister.
+ * Errors: twohopInvalidUsage if the range overlaps a registered one or calls are pending on a stream;
+ * twohopSystemError if the device refuses (the message has RLIMIT_MEMLOCK, the size and what is registered). */
+TWOHOP_API twohopResult_t twohopCommRegister(twohopComm_t comm, void* buffer, size_t bytes, void** handle);
+/* From now on the memory is staged again, and may be freed. Errors: twohopInvalidArgument for an unknown handle. */
+TWOHOP_API twohopResult_t twohopCommDeregister(twohopComm_t comm, void* handle);
+
+/* Zeroed host memory that suits registration: whole pages, huge ones where the system has them. It still has to be
+ * registered. twohopMemFree refuses memory that is registered (twohopInvalidUsage) or not its own
+ * (twohopInvalidArgument); NULL is fine. Any thread. */
+TWOHOP_API twohopResult_t twohopMemAlloc(void** memory, size_t bytes);
+TWOHOP_API twohopResult_t twohopMemFree(void* memory);
+
 /* ---- Counters ------------------------------------------------------------------------------------------ */
 
 /* What this rank has done since init. Snapshot; fill `size` with sizeof(twohopCounters_t) before the call: fields are

@@ -278,6 +278,55 @@ class RedOp {
   twohopComm_t comm_ = nullptr;
 };
 
+/// Memory that comm sends from without staging while this lives; see twohopCommRegister. Must not outlive its
+/// communicator nor the memory.
+class Registration {
+ public:
+  Registration(const Comm& comm, void* memory, size_t bytes) : comm_(comm.get()) {
+    check(twohopCommRegister(comm_, memory, bytes, &handle_), comm_);
+  }
+  Registration(Registration&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)), handle_(other.handle_) {}
+  Registration& operator=(Registration&& other) noexcept {
+    std::swap(comm_, other.comm_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Registration() {
+    if (comm_) (void)twohopCommDeregister(comm_, handle_);
+  }
+
+ private:
+  twohopComm_t comm_ = nullptr;
+  void* handle_ = nullptr;
+};
+
+/// `size` zeroed elements in memory that suits registration (twohopMemAlloc).
+template <class T>
+class HostMemory {
+ public:
+  explicit HostMemory(size_t size) : size_(size) {
+    void* memory = nullptr;
+    check(twohopMemAlloc(&memory, size * sizeof(T)));
+    data_ = static_cast<T*>(memory);
+  }
+  HostMemory(HostMemory&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  HostMemory& operator=(HostMemory&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~HostMemory() { (void)twohopMemFree(data_); }
+  T* data() const noexcept { return data_; }
+  size_t size() const noexcept { return size_; }
+  T* begin() const noexcept { return data_; }
+  T* end() const noexcept { return data_ + size_; }
+
+ private:
+  T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
 }  // namespace face
 }  // namespace twohop
 

@@ -2,6 +2,7 @@
 import os
 import secrets
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -29,7 +30,8 @@ class Lab:
     def __init__(self, guests=2, rails=2, mtu=(9000,), accelerator="tcg", show=(), say=lambda text: None):
         self.count, self.rails, self.accelerator, self.say = guests, rails, accelerator, say
         self.show = [ROOT, os.getcwd(), *show]  # what of the host is seen although it lies in /tmp or the like
-        self.mtu = list(mtu) * guests if len(mtu) == 1 else list(mtu)
+        self.largest_mtu = 9000 if guests == 2 else 1500  # a vde_switch drops larger frames
+        self.mtu = [min(m, self.largest_mtu) for m in (list(mtu) * guests if len(mtu) == 1 else mtu)]
         self.folder, self.guests, self.switches, self.timers = None, [], [], []
         self.port = 29500
         self.pulled = set()
@@ -57,7 +59,7 @@ class Lab:
         start = time.monotonic()
         for g in range(self.count):
             words = " ".join(f"lab.{k}={v}" for k, v in self.words(g).items())
-            self.guests.append(Guest(g, self.folder, (kernel, initramfs), wires[0](g), [w(g) for w in wires[1:]], words,
+            self.guests.append(Guest(g, self.folder, (kernel, initramfs), [w(g) for w in wires], self.largest_mtu, words,
                                      self.accelerator))
         for guest in self.guests:
             guest.await_boot(start + BOOT_S)
@@ -77,7 +79,15 @@ class Lab:
             return lambda guest: (f"stream,server={'on' if guest == 0 else 'off'},addr.type=unix,addr.path={path}")
         log = open(path + ".log", "w")
         with log:
-            self.switches.append(start_child([need("vde_switch"), "--sock", path, "--nostdin"], stdout=log, stderr=log))
+            # It ends with its standard input, so with us.
+            switch = start_child([need("vde_switch"), "--sock", path], stdin=subprocess.PIPE, stdout=log, stderr=log)
+        self.switches.append(switch)
+        deadline = time.monotonic() + 20
+        while not os.path.exists(os.path.join(path, "ctl")):
+            if switch.poll() is not None or time.monotonic() > deadline:
+                with open(path + ".log") as file:
+                    raise LabFailed(f"vde_switch did not start: {file.read().strip()}")
+            time.sleep(0.05)
         return lambda guest: f"vde,sock={path}"
 
     def __exit__(self, *_):
@@ -88,6 +98,7 @@ class Lab:
         for switch in self.switches:
             switch.kill()
             switch.wait()
+            switch.stdin.close()
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 

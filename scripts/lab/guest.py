@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from lab.kernel import LabMissing, need
+from lab.kernel import need
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEMORY = "1G"
@@ -26,8 +26,8 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
-def start_child(command, **more):
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_parent, **more)
+def start_child(command, stdin=subprocess.DEVNULL, **more):
+    return subprocess.Popen(command, stdin=stdin, start_new_session=True, preexec_fn=die_with_parent, **more)
 
 
 class Job:
@@ -55,9 +55,9 @@ class Job:
 
 
 class Guest:
-    """`wires`: the -netdev of each rail; `ctl`: that of the control network."""
+    """`wires`: the -netdev of the control network, then of each rail."""
 
-    def __init__(self, number, folder, boot, ctl, wires, words, accelerator="tcg"):
+    def __init__(self, number, folder, boot, wires, largest_mtu, words, accelerator="tcg"):
         self.number, self.folder = number, os.path.join(folder, f"guest{number}")
         os.mkdir(self.folder)
         self.jobs, self.numbers, self.writing = {}, itertools.count(), threading.Lock()
@@ -77,10 +77,10 @@ class Guest:
             "-device", "virtserialport,chardev=agent,name=agent",
             "-qmp", f"unix:{self.path('qmp')},server=on,wait=off",
         ]
-        for i, wire in enumerate([ctl, *wires]):
+        for i, wire in enumerate(wires):
             command += ["-netdev", f"{wire},id=net{i}", "-device",
                         f"virtio-net-pci,netdev=net{i},id=nic{i},mac=52:54:00:98:{i:02x}:{number + 1:02x},addr={i + 8:#x},"
-                        f"host_mtu=9000,romfile="]
+                        f"host_mtu={largest_mtu},romfile="]
         with open(self.path("qemu.log"), "w") as log:
             self.process = start_child(command, stdout=log, stderr=log)
         self.agent = self.connect("agent")
@@ -100,7 +100,7 @@ class Guest:
             except OSError:
                 connection.close()
                 if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise LabMissing(f"qemu did not start: {self.text('qemu.log')}") from None
+                    raise LabFailed(f"qemu did not start: {self.text('qemu.log')}") from None
                 time.sleep(0.05)
 
     def text(self, name):

@@ -29,6 +29,8 @@ struct twohopComm : std::enable_shared_from_this<twohopComm> {
   // Used by the communicator's one thread. Numbers are not used again, so that a destroyed operation is noticed.
   std::unordered_map<int, twohop::PreMulSum> operations;
   int next_operation = TWOHOP_NUM_OPS;
+  /// Memory of twohopMemAlloc that is registered, by the number of the registration: it cannot be freed meanwhile.
+  std::unordered_map<uint64_t, std::shared_ptr<const void>> held_memory;
 
   /// The counters may be read directly only while no call is pending; else this copy, taken between calls, is given.
   void update_counters();

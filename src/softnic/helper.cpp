@@ -21,7 +21,6 @@ constexpr uint64_t kPollingNs = 200'000;
 // While requests come, the helper looks around this often rather than be woken for each.
 constexpr uint64_t kTickNs = 1'000'000;
 constexpr uint64_t kBusyNs = 5'000'000;
-constexpr size_t kMaxCachedChannels = 256;
 
 uint64_t helper_time(const LocalQp& qp, uint64_t due) {
   uint64_t polled = local<LocalCq>(qp.send_cq)->last_poll_ns.load(std::memory_order_relaxed);
@@ -147,16 +146,18 @@ void Process::notify_channel(uint32_t slot, int fd, uint64_t channel_id, uint32_
 
 // Opened for reading too, so that writing to a pipe whose owner has ended is no SIGPIPE.
 int Process::channel_fd(uint32_t slot, int fd, uint64_t channel_id) {
-  if (auto found = channels_.find(channel_id); found != channels_.end()) return found->second;
-  if (channels_.size() >= kMaxCachedChannels) {
-    for (auto& [id, cached] : channels_) close(cached);
-    channels_.clear();
-  }
+  for (size_t i = 0; i < open_channels_; i++)
+    if (channels_[i].id == channel_id) return channels_[i].fd;
+  if (open_channels_ == kMaxOpenChannels) close_channels();
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", static_cast<int>(state()->processes[slot].pid), fd);
   int opened = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-  if (opened >= 0) channels_[channel_id] = opened;
+  if (opened >= 0) channels_[open_channels_++] = {channel_id, opened};
   return opened;
+}
+
+void Process::close_channels() {
+  while (open_channels_ > 0) close(channels_[--open_channels_].fd);
 }
 
 }  // namespace softnic

@@ -199,8 +199,7 @@ void Process::leave(bool keep_mapped) {
     // Once our helper has let go of its life lock, another process may have found the slot free and taken it.
     if (state()->processes[slot_].pid == getpid()) release_resources(slot_);
   }
-  for (auto& [id, fd] : channels_) close(fd);
-  channels_.clear();
+  close_channels();
   if (!keep_mapped) counter_files_.clear();
   domain_->leave(keep_mapped);
 }

@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <map>
 #include <thread>
-#include <unordered_map>
 
 #include "softnic/domain.hpp"
 #include "softnic/objects.hpp"
@@ -77,6 +76,7 @@ class Process : public std::enable_shared_from_this<Process> {
   uint64_t report_port_changes(uint64_t now);
   void serve_kicks();
   int channel_fd(uint32_t slot, int fd, uint64_t channel_id);
+  void close_channels();
 
   Settings settings_;
   Domain* domain_ = nullptr;
@@ -92,8 +92,15 @@ class Process : public std::enable_shared_from_this<Process> {
   std::mutex counter_files_mutex_;
   std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<CounterFiles>> counter_files_;
 
+  // Channels of other processes that this one has opened. A table of fixed size: the data path allocates nothing.
+  struct OpenChannel {
+    uint64_t id;
+    int fd;
+  };
+  static constexpr size_t kMaxOpenChannels = 256;
   std::mutex channels_mutex_;
-  std::unordered_map<uint64_t, int> channels_;  // of other processes, by channel id
+  OpenChannel channels_[kMaxOpenChannels];
+  size_t open_channels_ = 0;
 
   std::atomic<uint64_t> requests_[kMaxDevices][5]{};
   std::atomic<uint64_t> calls_[kRefusals]{};  // of functions that may be refused

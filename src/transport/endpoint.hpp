@@ -99,6 +99,9 @@ class Endpoint {
   /// Memory that puts will be sent from and inboxes lie in: an RDMA device wants to know it. Before connect(). The
   /// memory is the caller's and outlives the endpoint.
   virtual Result<> register_memory(std::span<std::byte>) { return {}; }
+  /// Memory of the user's that puts may be sent from until it is deregistered; while no call runs.
+  virtual Result<> register_user_memory(std::span<std::byte>) { return {}; }
+  virtual void deregister_user_memory(std::span<std::byte>) {}
   /// What other ranks need to connect to this one; at most 512 bytes, exchanged by the caller.
   virtual Bytes address() const = 0;
 

@@ -66,4 +66,11 @@ if [[ -x $prefix/bin/allreduce_perf ]]; then
   say "the installed allreduce_perf finds its libraries"
   "$prefix/bin/allreduce_perf" --help >"$scratch/perf.log"
 fi
+if [[ -e $libdir/twohop/softnic/libibverbs.so.1 ]]; then
+  say "softnic: the installed library finds it, and any verbs program can be given it"
+  TWOHOP_NET=softnic SOFTNIC=domain=install-$$ "${launch[@]}" "$scratch/examples/hello_allreduce"
+  if command -v ibv_devices >/dev/null; then
+    LD_LIBRARY_PATH=$libdir/twohop/softnic SOFTNIC=domain=install-$$ ibv_devices | grep softnic1 >"$scratch/softnic.log"
+  fi
+fi
 say "the installed tree is fine"

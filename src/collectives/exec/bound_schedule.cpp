@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.hpp"
+#include "collectives/plan/direct.hpp"
 
 namespace twohop {
 namespace {
@@ -132,10 +133,11 @@ LinkTable links_of(std::span<const Algorithm* const> algorithms, const Cluster& 
   return table;
 }
 
-BoundSchedule bind(const Algorithm& algorithm, const Request& request, int rank, const NodeAddresses& node,
+BoundSchedule bind(const Algorithm& algorithm, const Request& request, bool direct, int rank, const NodeAddresses& node,
                    const std::vector<LinkTable>& tables, int channels) {
   BoundSchedule bound{&algorithm, algorithm.frame(request), {}, {}};
-  const Program program = algorithm.program(request, rank);
+  Program program = algorithm.program(request, rank);
+  if (direct) program = without_staging(std::move(program), rank, bound.frame.chunks);
   for (int channel = 0; channel < channels; ++channel) {
     const Binder binder(program, bound.frame, *request.cluster, rank, node, tables, static_cast<uint16_t>(channel));
     auto& lanes = bound.lanes.emplace_back();

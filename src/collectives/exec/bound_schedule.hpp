@@ -32,8 +32,9 @@ struct LinkTable {
 /// All links that these algorithms need at `rank` for any collective, in a fixed order, for all channels.
 LinkTable links_of(std::span<const Algorithm* const> algorithms, const Cluster& cluster, int rank, int channels);
 
-/// `tables[i]` belongs to the node's i-th rank: inboxes are numbered by it.
-BoundSchedule bind(const Algorithm& algorithm, const Request& request, int rank, const NodeAddresses& node,
+/// `tables[i]` belongs to the node's i-th rank: inboxes are numbered by it. `direct`: without staging
+/// (plan/direct.hpp).
+BoundSchedule bind(const Algorithm& algorithm, const Request& request, bool direct, int rank, const NodeAddresses& node,
                    const std::vector<LinkTable>& tables, int channels);
 
 }  // namespace twohop

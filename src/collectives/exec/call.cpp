@@ -162,7 +162,8 @@ MathOp math_op(Operation op) {
 }
 
 bool scales_contributions(const Call& call) {
-  return call.op == Operation::kPreMulSum || (call.op == Operation::kAvg && is_floating(call.type));
+  const bool reduces = call.collective == Collective::kAllReduce || call.collective == Collective::kReduceScatter;
+  return reduces && (call.op == Operation::kPreMulSum || (call.op == Operation::kAvg && is_floating(call.type)));
 }
 
 Scalar own_scale(const Call& call, int nranks) {

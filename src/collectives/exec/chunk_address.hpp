@@ -23,13 +23,16 @@ struct CallPlaces {
   constexpr Extent output_extent(int channel, int64_t round, const BoundStep& s) const {
     return extents.extent(Space::kOutput, channel, round, s.shard, static_cast<int>(s.chunk));
   }
-  /// `output` is the step's chunk in the output buffer.
   constexpr std::byte* address(const BoundRef& ref, int channel, int64_t round, const BoundStep& s,
+                               const Extent& output) const {
+    return address(ref, channel, round, s.shard, static_cast<int>(s.chunk), output);
+  }
+  /// `output` is where the chunk lies in the output buffer.
+  constexpr std::byte* address(const BoundRef& ref, int channel, int64_t round, int shard, int chunk,
                                const Extent& output) const {
     switch (ref.space) {
       case Space::kInput:
-        return const_cast<std::byte*>(send) +
-               extents.extent(Space::kInput, channel, round, s.shard, static_cast<int>(s.chunk)).offset;
+        return const_cast<std::byte*>(send) + extents.extent(Space::kInput, channel, round, shard, chunk).offset;
       case Space::kOutput:
         return recv + output.offset;
       case Space::kWindow: {
@@ -59,7 +62,7 @@ constexpr int pieces_of_put(const CallPlaces& at, const BoundStep& s, int channe
   for (uint32_t i = 0; i < s.srcs.count; ++i) {
     const int chunk = static_cast<int>((s.chunk + i) % static_cast<uint32_t>(frame_chunks));
     const Extent extent = at.extents.extent(Space::kOutput, channel, round, s.shard, chunk);
-    const std::byte* source = at.address(s.srcs[i], channel, round, s, extent);
+    const std::byte* source = at.address(s.srcs[i], channel, round, s.shard, chunk, extent);
     const uint64_t offset = slot + i * at.extents.chunk_bytes;
     PutPiece* last = n > 0 ? &pieces[n - 1] : nullptr;
     if (last && last->inbox_offset + last->bytes == offset && last->source + last->bytes == source) {

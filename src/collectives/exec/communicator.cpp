@@ -26,6 +26,24 @@ Communicator::~Communicator() {
   node_->wake_sleepers();
 }
 
+Result<uint64_t> Communicator::register_memory(std::span<std::byte> memory) {
+  auto number = registrations_.add(memory);
+  if (!number || !endpoint_) return number;
+  if (auto r = endpoint_->register_user_memory(memory); !r) {
+    registrations_.remove(*number);
+    return r.error();
+  }
+  return number;
+}
+
+Result<> Communicator::deregister_memory(uint64_t number) {
+  auto memory = registrations_.find(number);
+  if (!memory) return memory.error();
+  if (endpoint_) endpoint_->deregister_user_memory(*memory);
+  registrations_.remove(number);
+  return {};
+}
+
 Result<> Communicator::start(const Call& call) {
   TWOHOP_CHECK(!running_, "rank {}: a call is already running", rank());
   if (auto e = failure()) return *e;
@@ -127,6 +145,7 @@ std::optional<Error> Communicator::failure() const {
 
 CommCounters Communicator::counters() const {
   CommCounters c = counters_;
+  if (execution_) c.direct_puts = execution_->direct_puts();
   if (endpoint_) c.net = endpoint_->counters();
   return c;
 }

@@ -39,6 +39,7 @@ struct CommConfig {
 
 struct CommCounters {
   uint64_t calls = 0, sleeps = 0, yields = 0;
+  uint64_t direct_puts = 0;  // sent from the user's registered memory
   uint64_t init_ns = 0, first_call_ns = 0;
   uint64_t call_ns = 0;  // calls after the first, when there are several nodes
   EndpointCounters net;
@@ -90,6 +91,11 @@ class Communicator {
   void fail_unless_told(const Error& error);
   std::optional<Error> failure() const;
 
+  /// Lets calls send from this memory of the user's without staging; a number for deregister_memory. No call may run.
+  /// Errors: overlaps what is registered; the network refuses.
+  Result<uint64_t> register_memory(std::span<std::byte> memory);
+  Result<> deregister_memory(uint64_t number);
+
   CommCounters counters() const;
   /// What the devices of its rails say; asks them. Any thread.
   std::vector<RailStatus> rail_status() const;
@@ -110,6 +116,7 @@ class Communicator {
   Cluster cluster_;
   std::unique_ptr<NodeGroup> node_;
   std::unique_ptr<Endpoint> endpoint_;  // null when there is one node only
+  Registrations registrations_;
   LayoutLimits limits_;
   Tuning tuning_;
   Isa isa_ = Isa::kScalar;

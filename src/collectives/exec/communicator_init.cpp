@@ -322,6 +322,7 @@ Result<> CommunicatorInit::connect() {
   context.node = comm_->node_.get();
   context.endpoint = comm_->endpoint_.get();
   context.tables = std::move(tables_);
+  context.registrations = &comm_->registrations_;
   context.limits = comm_->limits_;
   context.isa = comm_->isa_;
   context.trace = comm_->trace_.get();

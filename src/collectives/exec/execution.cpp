@@ -16,13 +16,25 @@ Execution::Execution(ExecutionContext context) : c_(std::move(context)) {
   in_start_.resize(mine.in.size());
 }
 
+/// Whether this rank's input goes on the wire from where it lies: it is registered, no other rank of the node needs it
+/// in the window, and it is not scaled on the way. The other ranks need not do the same.
+bool Execution::sends_directly(const Call& call) const {
+  if (!c_.endpoint || c_.node->size() > 1 || scaled_ || call.count == 0) return false;
+  if (call.collective == Collective::kBroadcast && call.root != c_.rank) return false;
+  const uint64_t blocks =
+      call.collective == Collective::kReduceScatter ? static_cast<uint64_t>(c_.cluster->nranks()) : 1;
+  return c_.registrations->covers(call.send, blocks * call.count * type_size(call.type));
+}
+
 const BoundSchedule& Execution::schedule_for(const Algorithm& algorithm, const Call& call) {
-  const auto key = std::make_tuple(&algorithm, call.collective, call.root);
+  const bool direct = algorithm.can_be_direct && sends_directly(call);
+  const auto key = std::make_tuple(&algorithm, call.collective, call.root, direct);
   auto it = schedules_.find(key);
   if (it == schedules_.end()) {
     const Request request{c_.cluster, call.collective, call.root, c_.depths};
     it = schedules_
-             .emplace(key, bind(algorithm, request, c_.rank, c_.node->addresses(), c_.tables, c_.limits.max_channels))
+             .emplace(key, bind(algorithm, request, direct, c_.rank, c_.node->addresses(), c_.tables,
+                                c_.limits.max_channels))
              .first;
   }
   return it->second;
@@ -33,6 +45,7 @@ void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   number_ = number;
   half_ = number & 1;
   signature_ = signature(call);
+  scaled_ = scales_contributions(call);
   schedule_ = &schedule_for(*choice.algorithm, call);
   element_bytes_ = type_size(call.type);
   LayoutLimits limits = c_.limits;
@@ -43,7 +56,6 @@ void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   places_ = places_of(call, schedule_->frame, layout_, limits);
   places_.half = static_cast<uint32_t>(half_);
   reduce_ = reduce_kernel(c_.isa, call.type, math_op(call.op));
-  scaled_ = scales_contributions(call);
   divisor_ = divisor_of(call, c_.cluster->nranks());
   lanes_.clear();
   for (int channel = 0; channel < layout_.channels(); ++channel)
@@ -180,6 +192,7 @@ bool Execution::put(const Lane& lane, const BoundStep& s) {
   TWOHOP_CHECK(n > 0, "a put of {} chunks in more than two runs", s.srcs.size());
   PutRun runs[2];
   for (int i = 0; i < n; ++i) runs[i] = {pieces[i].source, pieces[i].inbox_offset, pieces[i].bytes};
+  direct_puts_ += s.srcs.size() > 0 && s.srcs[0].space == Space::kInput;
   c_.endpoint->put(s.link, {number_, signature_}, {runs, static_cast<size_t>(n)});
   if (c_.trace) c_.trace->put(s.link, runs[0].bytes + (n > 1 ? runs[1].bytes : 0));
   return true;

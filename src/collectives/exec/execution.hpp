@@ -12,6 +12,7 @@
 #include "collectives/exec/call.hpp"
 #include "collectives/exec/call_places.hpp"
 #include "collectives/exec/node_group.hpp"
+#include "collectives/exec/registrations.hpp"
 #include "collectives/exec/trace.hpp"
 #include "collectives/plan/layout.hpp"
 #include "collectives/plan/model/choice.hpp"
@@ -25,6 +26,7 @@ struct ExecutionContext {
   NodeGroup* node = nullptr;
   Endpoint* endpoint = nullptr;   // null on a single node
   std::vector<LinkTable> tables;  // of the node's ranks
+  const Registrations* registrations = nullptr;
   LayoutLimits limits;
   Depths depths;
   Isa isa = Isa::kScalar;
@@ -38,6 +40,9 @@ class Execution {
   /// Begins call number `number` (they count from 1 and never skip).
   /// `choice`: the same on all ranks; chunk and channels count as far as the context's limits allow.
   void start(const Call& call, const Choice& choice, uint64_t number);
+
+  /// Puts that read the user's memory, since the beginning.
+  uint64_t direct_puts() const { return direct_puts_; }
 
   enum class Progress : uint8_t { kNothing, kSome, kDone };
   /// The error is a mismatch between ranks or a lost peer.
@@ -71,6 +76,7 @@ class Execution {
   enum class Outcome : uint8_t { kBlocked, kCheap, kMovedData };
 
   const BoundSchedule& schedule_for(const Algorithm& algorithm, const Call& call);
+  bool sends_directly(const Call& call) const;
   void open();
   bool previous_calls_finished();
   bool advance(Lane& lane);
@@ -97,8 +103,9 @@ class Execution {
   int slowest_of_node() const;
 
   ExecutionContext c_;
-  std::map<std::tuple<const Algorithm*, Collective, int>, BoundSchedule> schedules_;
+  std::map<std::tuple<const Algorithm*, Collective, int, bool>, BoundSchedule> schedules_;
   std::map<int, int> rank_of_local_;
+  uint64_t direct_puts_ = 0;
 
   // The current call.
   Call call_;

@@ -36,6 +36,8 @@ struct Algorithm {
   /// Puts may go between ranks that are near different rails. (Where a node has fewer ranks than the cluster has rails
   /// this cannot be avoided, and does not count.)
   bool crosses_rails = false;
+  /// without_staging() (direct.hpp) is right for its programs; the checker's tests hold it to that.
+  bool can_be_direct = false;
 };
 
 /// Of the busiest node: the bound that measurements are held against.

@@ -13,6 +13,7 @@ CheckData::CheckData(const CheckSetup& setup, const std::vector<CheckedCall>& ca
       chunks_out_of_node_(setup.cluster.nnodes()) {
   for (size_t c = 0; c < calls.size(); ++c) {
     in_place_.push_back(calls[c].in_place);
+    unscaled_.push_back(!calls[c].direct.empty());
     const Frame& f = setup.frames[c];
     expressions_.emplace_back(size_t(calls[c].rounds) * f.shards * f.chunks);
   }
@@ -51,7 +52,8 @@ CheckData::Verdict CheckData::reduce(const Step& step, const ChunkName& chunk, c
 CheckData::Verdict CheckData::add_operand(const Ref& ref, const Value& operand, bool first, Value& sum) {
   const RankSets::Id together = first ? operand.ranks : sets_.unite(sum.ranks, operand.ranks);
   if (together == RankSets::kOverlap) return FaultKind::kContributionDoubled;
-  if (operand.final || operand.raw_of != ref.raw_of) return FaultKind::kScaling;
+  if (operand.final) return FaultKind::kScaling;
+  if (operand.raw_of != ref.raw_of && !unscaled_[sum.chunk.call]) return FaultKind::kScaling;
   if (!first && sets_.lowest(operand.ranks) < sets_.lowest(sum.ranks)) return FaultKind::kOperandOrder;
   sum.ranks = together;
   return std::nullopt;

@@ -50,6 +50,8 @@ class CheckData {
 
   const CheckSetup& setup_;
   std::vector<bool> in_place_;  // by call
+  std::vector<bool>
+      unscaled_;  // by call: contributions are not scaled, so that raw ones are as good as partial results
   RankSets sets_;
   Cells cells_;
   CheckMemory memory_;

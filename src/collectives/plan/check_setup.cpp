@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "collectives/plan/direct.hpp"
+
 namespace twohop {
 
 CheckSetup::CheckSetup(const Cluster& c, const std::vector<CheckedCall>& calls, const CheckOptions& options)
@@ -27,6 +29,7 @@ void CheckSetup::make_programs(const std::vector<CheckedCall>& calls, const Chec
     programs.emplace_back();
     for (int r = 0; r < nranks(); ++r) {
       Program p = calls[c].algorithm->program(request, r);
+      if (!calls[c].direct.empty() && calls[c].direct[r]) p = without_staging(std::move(p), r, frames.back().chunks);
       if (options.mutate) options.mutate(static_cast<int>(c), r, p);
       max_lanes = std::max(max_lanes, p.lanes.size());
       for (const LinkEnd& e : p.out)

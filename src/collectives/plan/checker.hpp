@@ -53,6 +53,8 @@ struct CheckedCall {
   Depths depths;
   int rounds = 2;
   bool in_place = false;
+  /// By rank: sends from its input without staging (direct.hpp). Contributions are then not scaled. Empty: none does.
+  std::vector<bool> direct = {};
 };
 
 struct CheckOptions {

@@ -232,7 +232,7 @@ double naive_bytes_out(const Request& r, int node) {
 }  // namespace
 
 extern const Algorithm kFlat, kFlatNaive;
-const Algorithm kFlat{"flat", supports, frame, program, flat_bytes_out, true};
-const Algorithm kFlatNaive{"flat-naive", supports, frame, naive_program, naive_bytes_out, true};
+const Algorithm kFlat{"flat", supports, frame, program, flat_bytes_out, true, true};
+const Algorithm kFlatNaive{"flat-naive", supports, frame, naive_program, naive_bytes_out, true, true};
 
 }  // namespace twohop::flat_ring

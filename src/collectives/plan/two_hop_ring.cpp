@@ -183,6 +183,6 @@ double ring_bytes_out_per_byte(const Request& r, int node) {
 }
 
 extern const Algorithm kTwoHop;
-const Algorithm kTwoHop{"two-hop", supports, make_frame, make_program, ring_bytes_out_per_byte};
+const Algorithm kTwoHop{"two-hop", supports, make_frame, make_program, ring_bytes_out_per_byte, false, true};
 
 }  // namespace twohop::two_hop

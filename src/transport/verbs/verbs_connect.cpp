@@ -51,12 +51,6 @@ Result<> VerbsEndpoint::register_memory(std::span<std::byte> memory) {
   return {};
 }
 
-const MemoryRegion* VerbsEndpoint::find_region(const Rail& rail, const void* at, size_t bytes) const {
-  for (const MemoryRegion& r : rail.regions)
-    if (r.contains(at, bytes)) return &r;
-  return nullptr;
-}
-
 /// Inboxes that lie in no registered memory yet, and the slots of the call tags.
 Result<> VerbsEndpoint::prepare_memory() {
   for (const InLink& l : in_) {

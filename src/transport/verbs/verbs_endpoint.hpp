@@ -111,6 +111,8 @@ class VerbsEndpoint final : public Endpoint {
   int default_channels() const override { return 16; }  // docs/performance.md has puts per doorbell by channels
   Bytes address() const override { return address_; }
   Result<> register_memory(std::span<std::byte> memory) override;
+  Result<> register_user_memory(std::span<std::byte> memory) override;
+  void deregister_user_memory(std::span<std::byte> memory) override;
   Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
                    Deadline deadline) override;
   OutLink& out(size_t i) override { return out_[i]; }

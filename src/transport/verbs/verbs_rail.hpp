@@ -40,7 +40,8 @@ struct Rail {
   uint32_t max_requests = 0;       // per queue
   int max_completions = 0;         // per completion queue
 
-  std::vector<MemoryRegion> regions;  // in the order in which they were registered
+  std::vector<MemoryRegion> regions;       // in the order in which they were registered
+  std::vector<MemoryRegion> user_regions;  // the user's, by address
   MemoryRegion tags;
   HwCounters counters_at_start;
   std::string last_event;      // the last asynchronous event that means trouble, in words; empty: none

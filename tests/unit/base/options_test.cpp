@@ -65,7 +65,7 @@ TEST(Options, RefuseNumbersThatOnlyBeginAsNumbers) {
 
 TEST(Options, TakeMinusOneOnlyWhereItMeansSomething) {
   EXPECT_EQ(parse_options({"TWOHOP_IB_GID_INDEX=-1"}, nullptr)->ib_gid_index, -1);
-  EXPECT_THAT(refusal("TWOHOP_IB_GID_INDEX=-2"), HasSubstr("accepted are -1 to 1023"));
+  EXPECT_THAT(refusal("TWOHOP_IB_GID_INDEX=-2"), HasSubstr("accepted are -1 to 255"));
   EXPECT_THAT(refusal("TWOHOP_NRAILS=-1"), HasSubstr("accepted are 0 to 16"));
 }
 

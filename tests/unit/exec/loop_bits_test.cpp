@@ -76,10 +76,12 @@ Outputs outputs_of(const Case& c, Body body) {
 
 Outputs on_host(const Case& c) {
   Options options;
+  options.net = "tcp";
   options.buff_bytes = kBuffBytes;
   options.chunk_bytes = kChunkBytes;
   CommConfig config;
   config.algo = c.algo;
+  config.nchannels = 1;
   config.ranks_per_node = c.ranks_per_node;
   config.timeout_s = 60;
   const auto id = make_unique_id(options);
@@ -96,7 +98,7 @@ Outputs on_device_loop(const Case& c) {
   std::vector<int> key;
   for (int r = 0; r < kRanks; ++r) key.push_back(r / c.ranks_per_node);
   loop_test::WorldSize size;
-  size.channels = CommConfig{}.nchannels;
+  size.channels = 1;
   size.window_bytes = kBuffBytes / 2;
   size.inbox_bytes = kBuffBytes / 8;
   size.chunk_bytes = kChunkBytes;

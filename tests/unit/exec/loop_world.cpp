@@ -14,6 +14,12 @@ uint32_t random_bits() {
   return random() >> 4;
 }
 
+std::vector<const Algorithm*> every_algorithm() {
+  std::vector<const Algorithm*> all;
+  for (const Algorithm& a : algorithms()) all.push_back(&a);
+  return all;
+}
+
 /// A group of threads that play the warps of one lane.
 struct SharedGroup {
   explicit SharedGroup(int threads) : barrier(threads) {}
@@ -99,7 +105,7 @@ Result<bool> FabricEndpoint::poll() {
 
 LoopRank::LoopRank(World& world, int rank) : world_(world), rank_(rank), me_(world.cluster.local_of[rank]) {
   const auto& peers = world.cluster.peers_of(rank);
-  for (int r : peers) tables_.push_back(links_of(world.cluster, r, world.size.channels));
+  for (int r : peers) tables_.push_back(links_of(every_algorithm(), world.cluster, r, world.size.channels));
   board_bytes_ = world.map.window(0);
   const size_t bytes = peers.size() * board_bytes_ + world.map.total(tables_[me_].in.size());
   memory_ = std::make_unique<std::byte[]>(bytes + 64);
@@ -175,7 +181,8 @@ LoopCall LoopRank::arguments(const Call& call, const BoundSchedule& schedule, co
 
 std::optional<Error> LoopRank::run(const Call& call, const Algorithm& algorithm) {
   const Request request{&world_.cluster, call.collective, call.root, world_.size.depths};
-  const BoundSchedule schedule = twohop::bind(algorithm, request, rank_, addresses_, tables_, world_.size.channels);
+  const BoundSchedule schedule =
+      twohop::bind(algorithm, request, false, rank_, addresses_, tables_, world_.size.channels);
   const Layout layout(schedule.frame, world_.cluster, call.count * type_size(call.type), world_.limits);
   const std::vector<LoopLane> lanes = loop_lanes(schedule, layout.channels(), world_.map);
   LoopCall c = arguments(call, schedule, layout);
@@ -213,7 +220,7 @@ World::World(const Cluster& cluster_, const WorldSize& size_) : cluster(cluster_
   limits.max_channels = size.channels;
   limits.bytes_per_channel = size.bytes_per_channel;
   for (int r = 0; r < cluster.nranks(); ++r)
-    for (const LinkId& id : links_of(cluster, r, size.channels).out)
+    for (const LinkId& id : links_of(every_algorithm(), cluster, r, size.channels).out)
       fabric.try_emplace({id.channel, id.tag, id.src, id.dst});
   for (int r = 0; r < cluster.nranks(); ++r) ranks_.push_back(std::make_unique<LoopRank>(*this, r));
   for (auto& r : ranks_) r->connect();

@@ -1,0 +1,34 @@
+// Which memory of the user's is registered with a communicator? Disjoint ranges, by a number that is never used again.
+// What the network knows of them is the endpoint's business.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+
+#include "base/result.hpp"
+
+namespace twohop {
+
+class Registrations {
+ public:
+  using Range = std::span<std::byte>;
+
+  /// The number of the new range. Errors: it overlaps one that is registered, which is named.
+  Result<uint64_t> add(Range range);
+  /// Errors: no such number.
+  Result<Range> find(uint64_t number) const;
+  void remove(uint64_t number);
+  /// Lies all of it in one registered range? No allocation.
+  bool covers(const void* at, uint64_t bytes) const;
+
+ private:
+  struct Entry {
+    uint64_t bytes = 0, number = 0;
+  };
+  std::map<uintptr_t, Entry> by_address_;
+  uint64_t last_number_ = 0;
+};
+
+}  // namespace twohop
