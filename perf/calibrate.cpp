@@ -135,7 +135,8 @@ void measure(const Launcher& launcher, const Options& library, int ranks_per_nod
       if (launcher.rank() == 0 && isatty(STDERR_FILENO))
         fmt::print(stderr, "\r\033[K{} nodes, {}, {} bytes", bench.nodes(), algo, bytes);
       const Choice choice{find_algorithm(algo), static_cast<uint64_t>(library.chunk_bytes),
-                          static_cast<int>(library.nchannels), static_cast<uint32_t>(library.doorbell_batch)};
+                          std::max(2, static_cast<int>(library.nchannels)),
+                          static_cast<uint32_t>(library.doorbell_batch)};
       calls.push_back({bench.cluster(), choice, Collective::kAllReduce, bytes, bench.time_us(bytes, seconds)});
     }
   }

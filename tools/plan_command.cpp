@@ -52,6 +52,7 @@ int plan(const Options& o) {
   report.bytes = *bytes;
   Predictor predictor(report.cluster, setup->model, setup->limits);
   report.candidates = candidates(predictor, setup->space, setup->collective, *bytes, {}, !o.as_given);
+  setup->space.steps = 30'000'000;
   if (!o.json) report.table = tune(predictor, setup->space, {setup->collective});
   int code = print(o.json ? plan_json(report) : plan_text(report, o.explain));
   if (code == kOk && o.check) code = check_all(report);

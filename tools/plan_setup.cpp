@@ -106,22 +106,20 @@ std::optional<uint64_t> parse_bytes(const std::string& text) {
 }
 
 std::string format_bytes(double bytes) {
-  std::string best = fmt::format("{:.0f} B", bytes);
+  constexpr const char *kBinary[] = {"KiB", "MiB", "GiB", "TiB"}, *kDecimal[] = {"KB", "MB", "GB", "TB"};
+  std::string whole, best = fmt::format("{:.0f} B", bytes);
   if (bytes < 1000) return best;
-  constexpr const char* kBinary[] = {"KiB", "MiB", "GiB", "TiB"};
-  constexpr const char* kDecimal[] = {"KB", "MB", "GB", "TB"};
   double two = bytes, ten = bytes;
   for (int i = 0; i < 4; ++i) {
     two /= 1024;
     ten /= 1000;
     for (auto [value, unit] : {std::pair{ten, kDecimal[i]}, {two, kBinary[i]}}) {
-      if (value < 1 || value >= 10000) continue;
-      const auto text = fmt::format("{:.4g} {}", value, unit);
-      if (std::abs(value - std::round(value)) < 1e-9 && value < 2000) return text;
-      best = text;
+      if (value < 1 || value >= 2000) continue;
+      best = fmt::format("{:.4g} {}", value, unit);
+      if (std::abs(value - std::round(value)) < 1e-9) whole = best;
     }
   }
-  return best;
+  return whole.empty() ? best : whole;
 }
 
 std::string format_time(double us) {

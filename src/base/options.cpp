@@ -28,18 +28,20 @@ struct Row {
 
 constexpr std::string_view kSecret = "TWOHOP_JOB_SECRET";
 
-const std::vector<Row>& table() {
+std::vector<Row> rows_of_calls_and_network() {
   using enum Unit;
-  static const std::vector<Row> rows = {
+  return {
       {"TWOHOP_ALGO", &Options::algo, kChoices, 0, 0,
        "auto, two-hop, two-hop-tree, two-hop-log, node-ring, node-ring-tree, node-ring-log, one-shot, flat, "
        "flat-naive, "
        "flat-tree",
        "Algorithms that may be used, as a comma separated list, `^` before it: all but these; two-hop for what none of "
-       "them can do. Where that leaves a choice, the tuner's table makes it. They are described in "
-       "docs/algorithms.md."},
+       "them can do. Where that leaves a choice: one-shot for little data (n ranks x buffer up to 64 KiB), else "
+       "two-hop, or what the tuner's table says. docs/algorithms.md describes them."},
       {"TWOHOP_MODEL_FILE", &Options::model_file, kText, 0, 4095, "",
-       "Network model (JSON, from `calibrate`) that rank 0 works the tuner's table out of; empty: a built-in one."},
+       "Network model (JSON, from `calibrate`) that rank 0 works the tuner's table out of; `built-in`: one for the "
+       "network's "
+       "kind; empty: no table."},
       {"TWOHOP_TUNER_FILE", &Options::tuner_file, kText, 0, 4095, "",
        "Tuner's table (JSON, from `allreduce_perf --tune`) that rank 0 reads in place of working one out."},
       {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 0, 16, "",
@@ -100,6 +102,12 @@ const std::vector<Row>& table() {
        "Only GIDs inside this range, as 10.1.0.0/16; empty: any."},
       {"TWOHOP_IB_PCI_RELAXED_ORDERING", &Options::ib_pci_relaxed_ordering, kNumber, 0, 2, "",
        "Registers memory with relaxed ordering: 0 no, 1 yes, 2 where the device knows it."},
+  };
+}
+
+std::vector<Row> rows_of_time_and_logs() {
+  using enum Unit;
+  return {
       {"TWOHOP_TIMEOUT_S", &Options::timeout_s, kSeconds, 1, 7 * 86400, "",
        "A call without any progress for this long fails on all ranks."},
       {"TWOHOP_INIT_TIMEOUT_S", &Options::init_timeout_s, kSeconds, 1, 86400, "",
@@ -122,6 +130,15 @@ const std::vector<Row>& table() {
        "the "
        "rank, `%h` the host, `%p` the process; further communicators of a process get a number added; empty: none."},
   };
+}
+
+/// In documentation order.
+const std::vector<Row>& table() {
+  static const std::vector<Row> rows = [] {
+    std::vector<Row> all = rows_of_calls_and_network();
+    for (const Row& row : rows_of_time_and_logs()) all.push_back(row);
+    return all;
+  }();
   return rows;
 }
 

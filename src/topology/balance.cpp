@@ -16,6 +16,7 @@ constexpr size_t kMaxExactChoices = 16'000;
 /// Compared from left to right.
 struct Cost {
   int64_t load = 0, card = 0, way = 0, order = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 of the default comparison for a pointer
   auto operator<=>(const Cost&) const = default;
   Cost operator+(const Cost& o) const { return {load + o.load, card + o.card, way + o.way, order + o.order}; }
   Cost operator-() const { return {-load, -card, -way, -order}; }

@@ -52,10 +52,14 @@ void name_gpus(Machine& m) {
 }
 
 void number_nets(Machine& m) {
+  std::set<int> taken;
+  for (const NetPort& net : m.nets) taken.insert(net.dev);
   int next = 0;
-  for (const NetPort& net : m.nets) next = std::max(next, net.dev + 1);
-  for (NetPort& net : m.nets)
-    if (net.dev == kNone) net.dev = next++;
+  for (NetPort& net : m.nets) {
+    if (net.dev != kNone) continue;
+    while (taken.contains(next)) ++next;
+    net.dev = next++;
+  }
 }
 
 void sort_gpus(Machine& m) {

@@ -1,6 +1,7 @@
 // Asks libhwloc for the live machine, and hands its XML to the reader of such files: one reader, one set of rules.
 #include "topology/live.hpp"
 
+#include <dlfcn.h>
 #include <hwloc.h>
 
 #include <array>
@@ -36,9 +37,17 @@ void keep_what_is_read(hwloc_topology_t topology) {
   hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
 }
 
+/// hwloc unloads its PCI plug-in after each use, and libpciaccess with it, which never gives back the names of devices
+/// that it has read (600 KB). Kept loaded, it reads them once.
+void keep_pci_names() {
+  static void* const kept = dlopen("libpciaccess.so.0", RTLD_LAZY | RTLD_NODELETE);
+  (void)kept;  // where hwloc does without it there is nothing to keep
+}
+
 }  // namespace
 
 Result<std::string> live_hwloc_xml() {
+  keep_pci_names();
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return system_error(errno, "hwloc cannot be initialised");
   const Topology topology(raw);

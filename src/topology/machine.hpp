@@ -21,6 +21,7 @@ enum class PathClass : uint8_t { kLoc, kNvl, kC2c, kPix, kPxb, kPhb, kNode, kSys
 struct BusId {
   uint32_t domain = 0;
   uint8_t bus = 0, device = 0, function = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 of the default comparison for a pointer
   auto operator<=>(const BusId&) const = default;
 };
 

@@ -22,6 +22,7 @@ class Builder {
   Builder(MatrixTable table, std::string source) : table_(std::move(table)) {
     m_.kind = SourceKind::kMatrix;
     m_.source = std::move(source);
+    net_names_.insert(table_.names.begin(), table_.names.end());
   }
 
   Machine build() {
@@ -60,13 +61,15 @@ class Builder {
   void add_net(size_t column) {
     const auto named = table_.legend.find(table_.names[column]);
     NetPort net;
-    net.name = named == table_.legend.end() ? table_.names[column] : named->second;
-    if (!net_names_.insert(net.name).second) {
-      add_note(m_, Note::Level::kWarning,
-               fmt::format("{}: the legend gives the name {} twice; {} keeps its column's name", m_.source,
-                           shown(net.name), shown(table_.names[column])));
-      net.name = table_.names[column];
-      net_names_.insert(net.name);
+    net.name = table_.names[column];
+    // Names of columns are taken from the start: any column may have to keep its own.
+    if (named != table_.legend.end() && named->second != net.name) {
+      if (net_names_.insert(named->second).second)
+        net.name = named->second;
+      else
+        add_note(m_, Note::Level::kWarning,
+                 fmt::format("{}: the legend gives {} the name {}, which another has; it keeps its column's name",
+                             m_.source, shown(net.name), shown(named->second)));
     }
     net.kind = rdma_kind_of_name(net.name).value_or(NetKind::kRdma);  // the table lists RDMA devices only
     net.layer = layer_of(nullptr, net.name);

@@ -22,12 +22,16 @@ class Reader {
 
   Result<NcclParts> read() {
     host_ = document_.root().child("cpu").attribute("host_hash").value();
+    std::vector<pugi::xml_node> unlocated;  // come last, as they are written
     for (const pugi::xml_node child : document_.root().children()) {
-      if (std::string_view(child.name()) == "cpu")
-        read_cpu(child);
-      else
+      if (std::string_view(child.name()) != "cpu")
         skip(child);
+      else if (flag(child, "unlocated", false))
+        unlocated.push_back(child);
+      else
+        read_cpu(child, true);
     }
+    for (const pugi::xml_node cpu : unlocated) read_cpu(cpu, false);
     if (error_) return *error_;
     return std::move(parts_);
   }
@@ -82,7 +86,7 @@ class Reader {
 
   // ---- <cpu> ----
 
-  void read_cpu(pugi::xml_node node) {
+  void read_cpu(pugi::xml_node node, bool located) {
     if (host_ != node.attribute("host_hash").value()) {
       if (!other_hosts_)
         add_note(machine(), Note::Level::kWarning,
@@ -91,7 +95,7 @@ class Reader {
       other_hosts_ = true;
       return;
     }
-    const int numa = flag(node, "unlocated", false) ? kNone : add_numa(node);
+    const int numa = located ? add_numa(node) : kNone;
     for (const pugi::xml_node child : node.children("pci")) read_pci(child, kNone, numa);
     read_nics(node, kNone, numa);
     for (const pugi::xml_node child : node.children())

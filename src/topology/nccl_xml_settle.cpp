@@ -1,6 +1,7 @@
 // What the elements of an NCCL XML mean together: which device a link ends at, which entries are the same device, and
 // which PCI devices are the GPUs and NICs of a vendor's file.
 #include <algorithm>
+#include <climits>
 #include <map>
 
 #include "topology/bus_id.hpp"
@@ -10,22 +11,39 @@
 namespace twohop::topology {
 namespace {
 
+/// By what links name them. Of several GPUs at one bus id it is the first by number, wherever the file has it: a file
+/// with the same GPUs in another order says the same.
+std::map<BusId, int> gpus_by_bus(const Machine& m) {
+  const auto key = [&](int i) {
+    const Gpu& gpu = m.gpus[static_cast<size_t>(i)];
+    return std::pair(gpu.index, gpu.mlopart);
+  };
+  std::map<BusId, int> gpus;
+  for (int i = 0; i < static_cast<int>(m.gpus.size()); ++i) {
+    const int pci = m.gpus[static_cast<size_t>(i)].pci;
+    const auto [at, is_new] = gpus.emplace(m.pci[static_cast<size_t>(pci)].bus, i);
+    if (!is_new && key(i) < key(at->second)) at->second = i;
+  }
+  return gpus;
+}
+
+/// After name_gpus. The bus ids that stand for a switch and a CPU are no GPU's; any other that is a GPU's means that
+/// GPU, whatever class is written beside it.
 void resolve_links(NcclParts& parts) {
   Machine& m = parts.machine;
-  std::map<BusId, int> gpus;
-  for (size_t i = 0; i < m.gpus.size(); ++i)
-    gpus.emplace(m.pci[static_cast<size_t>(m.gpus[i].pci)].bus, static_cast<int>(i));
+  const std::map<BusId, int> gpus = gpus_by_bus(m);
   std::map<BusId, int> missing;
   for (NcclLink& found : parts.links) {
     GpuLink& link = found.link;
     const auto peer = found.target ? gpus.find(*found.target) : gpus.end();
-    if (link.kind == GpuLinkKind::kC2c || found.target_class == kCpuClass || found.target == kCpuTarget) {
+    const bool at_switch = found.target == kSwitchTarget;
+    if (link.kind == GpuLinkKind::kC2c || found.target == kCpuTarget) {
       link.peer = kNone;
-    } else if (peer != gpus.end()) {
+    } else if (!at_switch && peer != gpus.end()) {
       link.peer = peer->second;
-    } else if (is_nvswitch_class(found.target_class) || found.target == kSwitchTarget) {
+    } else if (at_switch || is_nvswitch_class(found.target_class)) {
       link.to_switch = true;
-    } else {
+    } else if (found.target_class != kCpuClass) {
       if (found.target) ++missing[*found.target];
       continue;
     }
@@ -66,9 +84,14 @@ void join_repeated_nets(Machine& m) {
     add_note(m, Note::Level::kInfo,
              fmt::format("{}: {} entries of <net> repeat a name and port seen before; each name and port is one device",
                          m.source, repeated));
-  std::stable_partition(nets.begin(), nets.end(),
-                        [](const NetPort& net) { return net.pci != kNone || net.numa != kNone; });
   m.nets = std::move(nets);
+}
+
+/// In the order in which they are written, which joining has changed.
+void sort_nets(Machine& m) {
+  const auto last_if_none = [](int index) { return index == kNone ? INT_MAX : index; };
+  const auto key = [&](const NetPort& net) { return std::pair(last_if_none(net.numa), last_if_none(net.pci)); };
+  std::stable_sort(m.nets.begin(), m.nets.end(), [&](const NetPort& a, const NetPort& b) { return key(a) < key(b); });
 }
 
 std::vector<bool> nodes_with_children(const Machine& m) {
@@ -120,10 +143,11 @@ Machine settle(NcclParts parts) {
   Machine& m = parts.machine;
   if (m.gpus.empty()) find_gpus_by_class(m);
   if (m.nets.empty()) find_nics_by_class(m);
+  name_gpus(m);
   resolve_links(parts);
   join_repeated_nets(m);
+  sort_nets(m);
   number_nets(m);
-  name_gpus(m);
   sort_gpus(m);
   note_missing_links(m);
   if (m.gpus.empty() && m.nets.empty() && !m.pci.empty())

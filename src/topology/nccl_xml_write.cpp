@@ -9,6 +9,7 @@
 #include "topology/cpu_set.hpp"
 #include "topology/nccl_xml.hpp"
 #include "topology/nccl_xml_parts.hpp"
+#include "topology/text.hpp"
 
 namespace twohop::topology {
 namespace {
@@ -54,7 +55,7 @@ class Writer {
   static void set_if(bool wanted, pugi::xml_node node, const char* name, const std::string& value) {
     if (wanted) set(node, name, value);
   }
-  static size_t slot(int index) { return static_cast<size_t>(index + 1); }
+  static size_t slot(int index) { return static_cast<size_t>(index) + 1; }
   const PciNode& pci(int index) const { return m_.pci[static_cast<size_t>(index)]; }
 
   /// Ports and host bridges of a full tree have no element: NCCL would take each for a switch.
@@ -111,7 +112,7 @@ class Writer {
     hex16("device", node.device);
     hex16("subsystem_vendor", node.subsystem_vendor);
     hex16("subsystem_device", node.subsystem_device);
-    set(element, "link_speed", node.gt_per_s > 0 ? fmt::format("{} GT/s PCIe", node.gt_per_s) : "");
+    set(element, "link_speed", node.gt_per_s > 0 ? plain_number(node.gt_per_s) + " GT/s PCIe" : "");
     set(element, "link_width", node.width);
     if (const int bridge = host_bridge_of(index); bridge != kNone)
       set(element, "host_bridge", to_string(pci(bridge).bus));
@@ -151,7 +152,7 @@ class Writer {
   void write_link(pugi::xml_node gpu, const GpuLink& link) {
     const char* name = link.kind == GpuLinkKind::kNvlink ? "nvlink" : link.kind == GpuLinkKind::kXgmi ? "xgmi" : "c2c";
     pugi::xml_node element = gpu.append_child(name);
-    if (link.gbit_per_s > 0) set(element, "bw", fmt::format("{}", link.gbit_per_s * 1000 / 8 / link.count));
+    if (link.gbit_per_s > 0) set(element, "bw", plain_number(link.gbit_per_s * 1000 / 8 / link.count));
     if (link.kind != GpuLinkKind::kC2c) set(element, "target", to_string(target_of(link)));
     set(element, "count", link.count);
     if (link.kind != GpuLinkKind::kC2c) set(element, "tclass", fmt::format("0x{:06x}", target_class_of(link)));
@@ -171,8 +172,8 @@ class Writer {
     pugi::xml_node element = nic.append_child("net");
     set(element, "name", net.name);
     if (net.dev != kNone) set(element, "dev", net.dev);
-    set(element, "latency", fmt::format("{}", net.latency_us));
-    set(element, "speed", fmt::format("{}", net.gbit_per_s * 1000));
+    set(element, "latency", plain_number(net.latency_us));
+    set(element, "speed", plain_number(net.gbit_per_s * 1000));
     set(element, "port", net.port);
     set(element, "guid", fmt::format("{:#x}", net.guid));
     set(element, "maxconn", net.max_connections);

@@ -169,7 +169,8 @@ class Completer {
     if (!is_there(slaves)) return;
     net.bond = true;
     net.slaves.clear();
-    for (const std::string_view slave : words_of(first_line(slaves))) net.slaves.emplace_back(slave);
+    const std::string names = first_line(slaves);  // the words are views into it
+    for (const std::string_view slave : words_of(names)) net.slaves.emplace_back(slave);
   }
 
   // ---- interfaces ----

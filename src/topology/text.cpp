@@ -2,6 +2,7 @@
 #include "topology/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -101,6 +102,12 @@ std::optional<double> leading_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
   if (error != std::errc() || end == text.data() || !std::isfinite(value) || value < 0) return std::nullopt;
   return value;
+}
+
+std::string plain_number(double value) {
+  std::array<char, 1100> text;  // the longest finite double has 1077 characters
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed).ptr;
+  return {text.data(), end};
 }
 
 std::string shown(std::string_view text) {

@@ -21,6 +21,9 @@ std::optional<uint64_t> parse_hex(std::string_view text);
 /// The number that the text begins with ("16.0 GT/s PCIe"), finite and not negative; nothing otherwise.
 std::optional<double> leading_number(std::string_view text);
 
+/// The shortest text without an exponent that leading_number reads as `value`.
+std::string plain_number(double value);
+
 /// A piece of foreign text for a message: short, and without bytes that a terminal would act on.
 std::string shown(std::string_view text);
 

@@ -311,8 +311,16 @@ class Perf(JobCase):
                     nranks, "-b", 999, "-e", 999, "-d", "all", "-o", "all", "-n", 1, "-w", 0, "--scheme", "all",
                     "--ranks-per-node", per_node,
                 )  # fmt: skip
-                self.assertEqual(len(rows), 12 * 6 * 4, text)
+                schemes = re.findall(r"^# scheme (\S+)$", text, re.M)
+                self.assertLessEqual({"flat", "flat-naive", "two-hop", "auto"}, set(schemes), text)
+                self.assertEqual(len(rows), 12 * 6 * len(schemes), text)
                 self.assertEqual({r["nwrong"] for r in results}, {0})
+
+    def test_a_machine_without_rdma_is_no_warning(self):
+        if os.path.exists("/sys/class/infiniband"):
+            self.skipTest("this kernel has RDMA")
+        _, _, text = self.perf(2, "-b", 8, "-e", 8, "-n", 1, "--ranks-per-node", 1)
+        self.assertNotIn("WARN", text)
 
     def test_two_hop_sends_what_the_analysis_says(self):
         for nranks, per_node, nodes in ((4, 2, 2), (6, 2, 3)):
@@ -356,7 +364,7 @@ class Perf(JobCase):
         for iters, warmup in ((4, 0), (4, 3), (8, 1)):
             rows, results, text = self.perf(
                 4, "-b", "1M", "-e", "1M", "-n", iters, "-w", warmup, "--verbs", "--ranks-per-node", 2,
-                environment=self.softnic(),
+                "--scheme", "two-hop", environment=self.softnic(),
             )  # fmt: skip
             result = results[0]
             self.assertEqual(rows[0][9], str(result["puts"]), text)
@@ -428,7 +436,7 @@ class Perf(JobCase):
             self.skipTest("needs mpirun (openmpi-bin) and a build with MPI")
         command = [OPTIONS.mpirun, "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader",
                    "--mca", "oob_tcp_if_include", "lo", "-n", "4", OPTIONS.perf, "-b", "8", "-e", "1M", "-f", "8",
-                   "-n", "3", "--scheme", "all", "--ranks-per-node", "2", "--json", self.json]  # fmt: skip
+                   "-n", "3", "--scheme", "flat,flat-naive,two-hop,auto", "--ranks-per-node", "2", "--json", self.json]  # fmt: skip
         if os.geteuid() == 0:
             command.insert(1, "--allow-run-as-root")
         out = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -104,7 +104,6 @@ class Execution {
 
   ExecutionContext c_;
   std::map<std::tuple<const Algorithm*, Collective, int, bool>, BoundSchedule> schedules_;
-  std::map<int, int> rank_of_local_;
   uint64_t direct_puts_ = 0;
 
   // The current call.

@@ -12,6 +12,11 @@
 namespace twohop {
 namespace {
 
+/// Beyond so many ranks only all-reduce has rows: the time that the table takes grows with the ranks.
+constexpr int kMostRanksForAll = 128;
+/// Beyond so many, so many of the nodes stand for all.
+constexpr int kMostRanks = 512;
+constexpr std::string_view kBuiltInModel = "built-in";
 constexpr Collective kTuned[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
                                  Collective::kBroadcast};
 
@@ -29,7 +34,7 @@ Error in_file(const char* variable, const std::string& path, Error error) {
 }
 
 Result<NetworkModel> model_for(const Options& options, const TuningPlace& place) {
-  if (!options.model_file.empty()) {
+  if (options.model_file != kBuiltInModel) {
     auto text = read_file("TWOHOP_MODEL_FILE", options.model_file);
     if (!text) return text.error();
     auto model = parse_model(*text);
@@ -44,6 +49,13 @@ Result<NetworkModel> model_for(const Options& options, const TuningPlace& place)
   model.nodes_per_machine = place.machines > 1 ? (place.cluster->nnodes() + place.machines - 1) / place.machines : 0;
   if (place.cluster->nnodes() == 1) model.nodes_per_machine = 1;
   return model;
+}
+
+Cluster first_nodes(const Cluster& all) {
+  std::vector<int> node;
+  for (int n = 0; n < all.nnodes() && (n < 2 || static_cast<int>(node.size()) + all.local_size(n) <= kMostRanks); ++n)
+    node.insert(node.end(), static_cast<size_t>(all.local_size(n)), n);
+  return static_cast<int>(node.size()) == all.nranks() ? all : make_cluster(node);
 }
 
 Result<std::string> given_table(const Options& options) {
@@ -62,6 +74,8 @@ Result<std::string> make_tuning(const Selection& selection, const Options& optio
   for (Collective c : kTuned) choice |= selection.allowed(*place.cluster, c).size() > 1;
   if (!choice) return std::string();
   if (!options.tuner_file.empty()) return given_table(options);
+  // Unasked, no model: one that nobody has fitted to this cluster was wrong too often, and costs 40 to 400 ms here.
+  if (options.model_file.empty()) return std::string();
   const auto begin = std::chrono::steady_clock::now();
   auto model = model_for(options, place);
   if (!model) return model.error();
@@ -69,11 +83,14 @@ Result<std::string> make_tuning(const Selection& selection, const Options& optio
   space.max_chunk_bytes = place.limits.chunk_bytes;
   space.max_channels = place.limits.max_channels;
   space.batch = static_cast<uint32_t>(options.doorbell_batch);
-  Predictor predictor(std::make_shared<Cluster>(*place.cluster), *model, place.limits);
+
+  Predictor predictor(std::make_shared<Cluster>(first_nodes(*place.cluster)), *model, place.limits);
   TunerTable table;
   for (Collective c : kTuned) {
+    if (c != Collective::kAllReduce && place.cluster->nranks() > kMostRanksForAll) continue;
     space.algorithms = selection.allowed(*place.cluster, c);
     if (space.algorithms.empty()) continue;
+    space.steps = c == Collective::kAllReduce ? 600'000 : 150'000;
     const TunerTable part = tune(predictor, space, {c});
     table.rows.insert(table.rows.end(), part.rows.begin(), part.rows.end());
   }

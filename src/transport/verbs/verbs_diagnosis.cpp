@@ -10,6 +10,20 @@
 namespace twohop::verbs {
 namespace {
 
+/// A reply that takes so long is no sign of a fault: interrupts and schedulers of loaded hosts need it.
+constexpr double kBusyPeerSeconds = 0.05;
+
+constexpr const char* kPortWentDown = "the port went down: check cable, switch and the host's log";
+
+/// Also before its event has been read: a send that fails at once can be first.
+bool is_down(const Rail& rail) {
+  ibv_port_attr now{};
+  // The function writes the older, shorter structure.
+  const int failed =
+      rail.context->api().query_port(rail.context->get(), rail.port, reinterpret_cast<_compat_ibv_port_attr*>(&now));
+  return rail.down || (failed == 0 && now.state != IBV_PORT_ACTIVE);
+}
+
 /// The entries of a port's table whose interface this process can see.
 std::string visible_gids(const std::vector<GidCandidate>& gids) {
   std::vector<GidEntry> visible;
@@ -31,7 +45,14 @@ std::string VerbsEndpoint::likely_cause(const Qp& qp, ibv_wc_status status) cons
   const Peer& p = peers_[qp.peer];
   switch (status) {
     case IBV_WC_RETRY_EXC_ERR:
-      if (rails_[qp.rail].down) return "the port went down: check cable, switch and the host's log";
+      if (is_down(rails_[qp.rail])) return kPortWentDown;
+      if (const double waited_s = give_up_seconds(qp.plan.tuning.timeout, qp.plan.tuning.retry_count);
+          waited_s < kBusyPeerSeconds)
+        return fmt::format(
+            "{:.2g} s in all is less than a busy host or switch may take to reply: raise TWOHOP_IB_TIMEOUT (it is {}; "
+            "14 "
+            "and more are usual). If that changes nothing, look at the route between the addresses: {}",
+            waited_s, qp.plan.tuning.timeout, describe_path(p, path_of(qp)));
       if (!qp.proven)
         return fmt::format(
             "there was never a reply from rank {} ({}): the route between these two addresses is broken (firewall, "
@@ -49,6 +70,7 @@ std::string VerbsEndpoint::likely_cause(const Qp& qp, ibv_wc_status status) cons
     case IBV_WC_REM_INV_REQ_ERR:
       return "the peer's device refused the write: its memory is no longer registered (did that rank fail?)";
     case IBV_WC_WR_FLUSH_ERR:
+      if (is_down(rails_[qp.rail])) return kPortWentDown;
       return "the queue pair was broken by the other end or by an event: that rank's log has the first failure";
     case IBV_WC_REM_OP_ERR:
       return "the peer's device failed: look at that host's log";
@@ -142,7 +164,8 @@ std::string VerbsEndpoint::describe(const Qp& qp) const {
       give_up_seconds(c.tuning.timeout, c.tuning.retry_count));
 }
 
-Error VerbsEndpoint::broken(const Qp& qp, ibv_wc_status status, uint32_t vendor) const {
+Error VerbsEndpoint::broken(const Qp& qp, ibv_wc_status status, uint32_t vendor) {
+  read_async_events(rails_[qp.rail]);  // a failed completion may be seen before the event that explains it
   const Rail& rail = rails_[qp.rail];
   const Peer& p = peers_[qp.peer];
   const VerbsApi& api = rail.context->api();

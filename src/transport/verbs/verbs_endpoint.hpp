@@ -205,7 +205,7 @@ class VerbsEndpoint final : public Endpoint {
   Error violation(const Peer& p, const std::string& what) const;
   Error closed_early(const Peer& p) const;
   Error left_early(const Peer& p) const;
-  Error broken(const Qp& qp, ibv_wc_status status, uint32_t vendor) const;
+  Error broken(const Qp& qp, ibv_wc_status status, uint32_t vendor);
   std::string describe(const Qp& qp) const;
   const Path& path_of(const Qp& qp) const;
   std::string advice_for_transition(const Qp& qp, int sys_errno) const;
@@ -226,7 +226,7 @@ class VerbsEndpoint final : public Endpoint {
   std::deque<Peer> peers_;
   std::vector<OutPlace> out_place_;
   std::vector<InPlace> in_place_;
-  uint32_t batch_ = 0;    // the limit now; 0: the queues' own
+  uint32_t batch_ = 0;  // the limit now; 0: the queues' own
   std::deque<Qp> qps_;  // after everything that they use: destroyed first
   std::vector<size_t> dirty_;
   std::vector<ibv_wc> early_;  // completions found while going to sleep

@@ -65,6 +65,9 @@ Result<Search> search_devices(const std::shared_ptr<const VerbsLibrary>& library
   Search search;
   int count = 0;
   ibv_device** devices = library->api().get_device_list(&count);
+  // A kernel without RDMA is how most machines are, not a fault of theirs.
+  if (!devices && errno == ENOSYS)
+    return make_error(twohopSystemError, "{} finds no RDMA devices: ib_uverbs is not loaded", library->file());
   if (!devices) return system_error(errno, "{} finds no RDMA devices (is ib_uverbs loaded?)", library->file());
   search.devices = count;
   for (int i = 0; i < count; ++i) {

@@ -89,8 +89,11 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, OnEveryShape, testing::ValuesIn(all_algorit
 TEST(Communicator, HasTheSameTuningOnAllRanks) {
   for (int ranks_per_node : {4, 2, 1}) {
     std::vector<TunerTable> tables(4);
-    with_ranks(4, ranks_per_node, "auto",
-               [&](Communicator& comm) { tables[static_cast<size_t>(comm.rank())] = comm.tuning().table(); });
+    Options options;
+    options.model_file = "built-in";
+    with_ranks(
+        4, ranks_per_node, "auto",
+        [&](Communicator& comm) { tables[static_cast<size_t>(comm.rank())] = comm.tuning().table(); }, options);
     EXPECT_FALSE(tables[0].rows.empty());
     for (const TunerTable& t : tables) EXPECT_EQ(t, tables[0]);
   }

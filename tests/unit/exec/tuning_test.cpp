@@ -71,14 +71,26 @@ TEST_F(TuningOfACommunicator, KeepsToTheSelectionWhereTheTableDoesNot) {
 }
 
 TEST_F(TuningOfACommunicator, ChoosesAmongTheSelected) {
-  const auto t = tuning("flat,flat-naive", {});
+  Options options;
+  options.model_file = "built-in";
+  const auto t = tuning("flat,flat-naive", options);
   ASSERT_TRUE(t) << t.error().message;
   ASSERT_FALSE(t->table().rows.empty());
   for (uint64_t bytes : {8u, 8u << 20}) EXPECT_EQ(choose(*t, bytes).algorithm->name.substr(0, 4), "flat");
 }
 
-TEST_F(TuningOfACommunicator, ReachesWhatItsTableNames) {
+TEST_F(TuningOfACommunicator, HasNoTableUnasked) {
   const auto t = tuning("auto", {});
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_TRUE(t->table().rows.empty());
+  EXPECT_EQ(choose(*t, 8).algorithm->name, "one-shot");
+  EXPECT_EQ(choose(*t, 64 << 20).algorithm->name, "two-hop");
+}
+
+TEST_F(TuningOfACommunicator, ReachesWhatItsTableNames) {
+  Options options;
+  options.model_file = "built-in";
+  const auto t = tuning("auto", options);
   ASSERT_TRUE(t) << t.error().message;
   const auto reachable = t->reachable(cluster_);
   for (uint64_t bytes = 1; bytes < uint64_t{1} << 34; bytes *= 3)
@@ -129,7 +141,9 @@ TEST_F(TuningOfACommunicator, HasATableForEachBuiltInModelAndNetwork) {
   for (const char* net : {"tcp", "verbs", "softnic", ""}) {
     TuningPlace p = place();
     p.net = net;
-    const auto text = make_tuning(Selection(), Options(), p);
+    Options options;
+    options.model_file = "built-in";
+    const auto text = make_tuning(Selection(), options, p);
     ASSERT_TRUE(text) << text.error().message;
     EXPECT_TRUE(parse_tuner_table(*text)) << *text;
   }

@@ -13,7 +13,7 @@ Result<std::unique_ptr<Endpoint>> endpoint_for(const std::string& net) {
   Options options;
   options.net = net;
   options.socket_ifname = "lo";
-  return make_endpoint(0, options, random_secret());
+  return make_endpoint(0, options, random_secret(), {});
 }
 
 TEST(NoVerbs, DataGoesOverTcp) {

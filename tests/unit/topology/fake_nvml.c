@@ -1,5 +1,5 @@
-/* A stand-in for NVIDIA's management library: three GPUs. 0 and 1 share two links and have three to switches; GPU 2 has links
-   that are down. Its order is not that of the bus ids. */
+/* A stand-in for NVIDIA's management library: three GPUs. 0 and 1 share two links and have three to switches; GPU 2 has
+   links that are down. Its order is not that of the bus ids. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,15 +12,23 @@ typedef struct {
 static const char* const kBus[3] = {"00000000:41:00.0", "00000000:21:00.0", "00000000:61:00.0"};
 static int numbers[3] = {0, 1, 2};
 
-static int index_of(void* device) { return *(int*)device; }
+static int index_of(void* device) {
+  return *(int*)device;
+}
 static void set_bus(PciInfo* info, const char* bus) {
   memset(info, 0, sizeof *info);
   snprintf(info->bus_id, sizeof info->bus_id, "%s", bus);
 }
 
-int nvmlInit_v2(void) { return 0; }
-int nvmlShutdown(void) { return 0; }
-const char* nvmlErrorString(int error) { return error == 0 ? "Success" : "Some error"; }
+int nvmlInit_v2(void) {
+  return 0;
+}
+int nvmlShutdown(void) {
+  return 0;
+}
+const char* nvmlErrorString(int error) {
+  return error == 0 ? "Success" : "Some error";
+}
 int nvmlDeviceGetCount_v2(unsigned* count) {
   *count = 3;
   return 0;

@@ -143,6 +143,18 @@ TEST(Matrix, TellsANvswitchFromDirectLinks) {
   EXPECT_EQ(three.links[0].count, 12);
 }
 
+TEST(Matrix, KeepsNamesApartThatTheLegendMixesUp) {
+  const Machine m = read("GPU0\tNIC0\tNIC1\tNIC2\nNIC0: NIC1\nNIC1: mlx5_0\nNIC2: mlx5_0\n");
+  ASSERT_EQ(m.nets.size(), 3U);
+  EXPECT_EQ(m.nets[0].name, "NIC0") << "NIC1 may have to keep its own";
+  EXPECT_EQ(m.nets[1].name, "mlx5_0");
+  EXPECT_EQ(m.nets[2].name, "NIC2");
+  ASSERT_GE(m.notes.size(), 2U);
+  EXPECT_THAT(m.notes[0].text, HasSubstr("gives NIC0 the name NIC1, which another has"));
+  // A column's name that would be another's by the legend.
+  EXPECT_EQ(read("GPU0\tport\t1\nport: 1\n").nets.size(), 2U);
+}
+
 TEST(Matrix, ReportsPathsThatDisagree) {
   const Machine m = read("\tGPU0\tGPU1\nGPU0\t X \tSYS\nGPU1\tNODE\t X \n");
   ASSERT_EQ(m.notes.size(), 1U);

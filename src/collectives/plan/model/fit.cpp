@@ -66,11 +66,10 @@ double prediction_error(const NetworkModel& model, const LayoutLimits& limits, c
   std::vector<std::unique_ptr<Predictor>> predictors;
   double sum = 0;
   for (const MeasuredCall& c : calls) {
-    const auto same = std::find_if(predictors.begin(), predictors.end(),
-                                   [&](const auto& p) { return &p->cluster() == c.cluster.get(); });
-    if (same == predictors.end()) predictors.push_back(std::make_unique<Predictor>(c.cluster, model, limits));
-    Predictor& predictor = same == predictors.end() ? *predictors.back() : **same;
-    const double predicted = predictor.predict(c.choice, c.collective, c.bytes, kEffort).time_us;
+    auto same = std::find_if(predictors.begin(), predictors.end(),
+                             [&](const auto& p) { return &p->cluster() == c.cluster.get(); });
+    if (same == predictors.end()) same = predictors.insert(same, std::make_unique<Predictor>(c.cluster, model, limits));
+    const double predicted = (*same)->predict(c.choice, c.collective, c.bytes, kEffort).time_us;
     sum += std::abs(std::log(std::max(predicted, 1e-3) / std::max(c.time_us, 1e-3)));
   }
   return calls.empty() ? 0 : sum / static_cast<double>(calls.size());

@@ -13,20 +13,26 @@ struct Window {
   explicit Window(const Frame& f) {
     const int64_t slots = std::max<int64_t>(f.slots, int64_t{f.put_slots} * f.chunks_per_put);
     auto rounds = [&](int64_t chunks) { return (chunks + f.chunks - 1) / f.chunks; };
-    first = rounds(slots);
+    first = rounds(slots * 2);
     last = rounds(slots * 3 / 2);
-    steady = std::max<int64_t>(2, rounds(slots * 5 / 2));
+    steady = std::max<int64_t>(2, rounds(slots * 3));
   }
   int64_t least() const { return first + steady + last; }
 };
 
 /// While the rounds walked are this uneven, twice as many are walked.
 constexpr double kUnrest = 0.02;
+constexpr int64_t kFewestRounds = 3;
 
 /// The rounds between start and end: how long each is, and how much the first half of them differs from the second.
 struct Steady {
   double round_us = 0, unrest = 0;
   Steady(const std::vector<double>& ends, const Window& window) {
+    if (static_cast<int64_t>(ends.size()) < window.least()) {  // all that can be had
+      round_us = (ends.back() - ends.front()) / static_cast<double>(ends.size() - 1);
+      unrest = 1;
+      return;
+    }
     const size_t to = ends.size() - 1 - static_cast<size_t>(window.last);
     const size_t from = std::max(static_cast<size_t>(window.first - 1), to / 3), middle = (from + to) / 2;
     auto slope = [&](size_t a, size_t b) { return (ends[b] - ends[a]) / static_cast<double>(b - a); };
@@ -91,7 +97,9 @@ Prediction Predictor::predict(const Choice& choice, Collective collective, uint6
   size.timeline = effort.timeline;
   const uint64_t steps_per_round = std::max<uint64_t>(1, costs.steps * static_cast<uint64_t>(layout.channels()));
   const Window window(costs.frame);
-  const auto affordable = std::max(window.least(), static_cast<int64_t>(effort.steps / steps_per_round));
+  const auto most = static_cast<int64_t>(std::min<uint64_t>(effort.most_steps / steps_per_round, INT32_MAX));
+  const auto wanted = std::max(window.least(), static_cast<int64_t>(effort.steps / steps_per_round));
+  const auto affordable = std::min(wanted, std::max(kFewestRounds, most));
   size.rounds = std::min(layout.rounds(), affordable);
 
   Prediction p;
@@ -107,7 +115,8 @@ Prediction Predictor::predict(const Choice& choice, Collective collective, uint6
     if (p.walked == p.rounds) return p;
     const Steady steady(p.run.round_end_us, window);
     p.round_us = steady.round_us;
-    if (steady.unrest < kUnrest || more >= effort.doublings) break;
+    p.even = steady.unrest < kUnrest;
+    if (p.even || more >= effort.doublings || 2 * size.rounds > most) break;
     size.rounds = std::min(p.rounds, 2 * size.rounds);
   }
   const double full = full_rounds(costs.frame, layout, buffer_bytes);

@@ -17,6 +17,7 @@ struct Prediction {
   double time_us = 0;
   int64_t rounds = 1, walked = 1;  // of the call; that were simulated
   double round_us = 0;             // of each round that was not
+  bool even = true;                // the rounds that were walked had come to one pace
   int channels = 1;
   uint64_t chunk_bytes = 0;
   bool folded = false;
@@ -33,7 +34,8 @@ class Predictor {
   struct Effort {
     uint64_t steps = 400'000;  // walked, about; at least the rounds of a start, an end and some between are
     bool timeline = false;
-    int doublings = 3;  // how often twice as many steps are walked where rounds turn out uneven
+    int doublings = 3;                 // how often twice as many steps are walked where rounds turn out uneven
+    uint64_t most_steps = UINT64_MAX;  // a bound even where it leaves too few rounds for a pace to show
   };
   /// Pre: the algorithm supports the cluster and the collective.
   Prediction predict(const Choice& choice, Collective collective, uint64_t buffer_bytes, Effort effort);

@@ -9,12 +9,13 @@ namespace {
 
 constexpr uint64_t kSmallest = 8, kLargest = uint64_t{1} << 30;
 constexpr int kMostSizes = 10, kFewestSizes = 3;
-constexpr uint64_t kStepsPerCall = 5'000;
-constexpr Predictor::Effort kEffort{kStepsPerCall, false, 0};
+constexpr uint64_t kStepsPerCall = 3'000;
+constexpr Predictor::Effort kEffort{kStepsPerCall, false, 1, 400'000};
 constexpr double kBorderPrecision = 1.05;  // a border lies within 5 % of where both neighbours cost the same
-constexpr double kShareForCuts = 0.6;      // of the allowance
-constexpr double kWorthCutting = 0.98;     // another cut must gain more than the prediction's grain
-constexpr double kWorthRefining = 1.5;     // algorithms so much slower than the fastest do not get other chunks tried
+constexpr double kShareForCuts = 0.4, kShareForBorders = 2;  // of the allowance
+constexpr double kWorthCutting = 0.98;                       // another cut must gain more than the prediction's grain
+constexpr double kFarBehind = 1.4;
+constexpr double kWorthRefining = 1.5;  // algorithms so much slower than the fastest do not get other chunks tried
 
 std::vector<const Algorithm*> fitting(const TunerSpace& space, const Cluster& cluster, Collective collective) {
   std::vector<const Algorithm*> found;
@@ -58,10 +59,11 @@ class Tuning {
     std::vector<std::pair<uint64_t, Choice>> best;
     begin_ = predictor_.steps_walked();
     const auto ladder = sizes(fits);
+    const TunerSpace hopeful = those_with_a_chance(fits, {ladder.front(), ladder[ladder.size() / 2], ladder.back()});
     // Large calls gain most by a good cut and are looked at first; what they leave of the allowance is for the others.
     for (auto bytes = ladder.rbegin(); bytes != ladder.rend(); ++bytes) {
       const bool try_cuts = affordable(kShareForCuts);
-      const auto list = candidates(predictor_, space_, collective_, *bytes, kEffort, try_cuts);
+      const auto list = candidates(predictor_, hopeful, collective_, *bytes, kEffort, try_cuts);
       best.emplace_back(*bytes, list.front().choice);
     }
     std::reverse(best.begin(), best.end());
@@ -76,11 +78,26 @@ class Tuning {
  private:
   Choice base(const Algorithm* a) const { return {a, space_.max_chunk_bytes, space_.max_channels, space_.batch}; }
 
+  /// Without algorithms that are far behind on the smallest, a middle and the largest size.
+  TunerSpace those_with_a_chance(const std::vector<const Algorithm*>& fits, const std::vector<uint64_t>& probes) {
+    std::vector<double> nearest(fits.size(), HUGE_VAL);
+    for (uint64_t bytes : probes) {
+      std::vector<double> times;
+      for (const Algorithm* a : fits) times.push_back(predictor_.predict(base(a), collective_, bytes, kEffort).time_us);
+      const double best = *std::min_element(times.begin(), times.end());
+      for (size_t i = 0; i < fits.size(); ++i) nearest[i] = std::min(nearest[i], times[i] / best);
+    }
+    TunerSpace space = space_;
+    space.algorithms.clear();
+    for (size_t i = 0; i < fits.size(); ++i)
+      if (nearest[i] < kFarBehind) space.algorithms.push_back(fits[i]);
+    return space;
+  }
   /// A ladder with as many rungs as the allowance pays for.
   std::vector<uint64_t> sizes(const std::vector<const Algorithm*>& fits) {
     uint64_t steps = 0;
     for (const Algorithm* a : fits) steps += std::max(kStepsPerCall, predictor_.program(*a, collective_).steps);
-    const auto rungs = static_cast<int>(std::clamp<uint64_t>(space_.steps / (4 * steps), kFewestSizes, kMostSizes));
+    const auto rungs = static_cast<int>(std::clamp<uint64_t>(space_.steps / (2 * steps), kFewestSizes, kMostSizes));
     std::vector<uint64_t> list;
     const double ratio = std::pow(static_cast<double>(kLargest) / kSmallest, 1.0 / (rungs - 1));
     for (int i = 0; i < rungs; ++i) {
@@ -94,12 +111,12 @@ class Tuning {
       return predictor_.predict(c, collective_, bytes, kEffort).time_us;
     };
     auto a = static_cast<double>(low.first), b = static_cast<double>(high.first);
-    while (b / a > kBorderPrecision && affordable(1)) {
+    while (b / a > kBorderPrecision && affordable(kShareForBorders)) {
       const double middle = std::sqrt(a * b);
       const auto bytes = static_cast<uint64_t>(middle);
       (at(low.second, bytes) <= at(high.second, bytes) ? a : b) = middle;
     }
-    return static_cast<uint64_t>(a);
+    return static_cast<uint64_t>(std::sqrt(a * b));
   }
 
   bool affordable(double share) const {
@@ -119,6 +136,23 @@ const Choice* TunerTable::find(Collective collective, uint64_t bytes) const {
     if (row.collective == collective && bytes <= row.max_bytes) return &row.choice;
   return nullptr;
 }
+
+namespace {
+
+/// A winner of whose rounds only some were walked is looked at with more effort, until the first is sure of its time.
+void settle(Predictor& predictor, Collective collective, uint64_t bytes, std::vector<Candidate>& list) {
+  constexpr Predictor::Effort kSure{150'000, false, 3, 1'000'000};
+  std::vector<const Algorithm*> sure;
+  while (list.front().prediction.walked < list.front().prediction.rounds) {
+    const Algorithm* a = list.front().choice.algorithm;
+    if (std::find(sure.begin(), sure.end(), a) != sure.end()) return;
+    sure.push_back(a);
+    list.front().prediction = predictor.predict(list.front().choice, collective, bytes, kSure);
+    std::stable_sort(list.begin(), list.end(), faster);
+  }
+}
+
+}  // namespace
 
 std::vector<Candidate> candidates(Predictor& predictor, const TunerSpace& space, Collective collective, uint64_t bytes,
                                   Predictor::Effort effort, bool try_cuts) {
@@ -141,6 +175,7 @@ std::vector<Candidate> candidates(Predictor& predictor, const TunerSpace& space,
     }
   }
   std::stable_sort(list.begin(), list.end(), faster);
+  settle(predictor, collective, bytes, list);
   return list;
 }
 

@@ -37,7 +37,7 @@ struct TunerSpace {
   uint64_t max_chunk_bytes = 128 << 10;
   int max_channels = 1;
   uint32_t batch = 64;
-  uint64_t steps = 300'000;  // walked for one collective, about: bounds the time that this takes
+  uint64_t steps = 1'000'000;  // walked for one collective, about: bounds the time that this takes
 };
 
 /// The same arguments give the same table, to the bit.

@@ -31,12 +31,12 @@ std::string failure(const std::string& settings) {
 }
 
 /// A put from rank 0 that fails; the message. `proven`: one has gone well before.
-std::string broken_put(const std::string& settings, bool proven) {
+std::string broken_put(const std::string& settings, bool proven, uint8_t timeout = 16) {
   use_softnic(settings);
   std::string message;
-  const Net net{"softnic", [](verbs::VerbsConfig& c) {
+  const Net net{"softnic", [timeout](verbs::VerbsConfig& c) {
                   c.rails.max_rails = 1;
-                  c.tuning.timeout = 8;
+                  c.tuning.timeout = timeout;
                   c.tuning.retry_count = 2;
                 }};
   std::latch done(2);
@@ -67,6 +67,11 @@ TEST_F(SoftnicErrors, NoReplyAtOnceNamesGidAndRoute) {
 TEST_F(SoftnicErrors, NoReplyLaterSpeaksOfThePeerAndTheLink) {
   EXPECT_THAT(broken_put("fail=dev0:write:3:RETRY_EXC_ERR", true),
               AllOf(HasSubstr("the peer replied before and does no more"), Not(HasSubstr("never a reply"))));
+}
+
+TEST_F(SoftnicErrors, ATimeoutThatABusyHostMayNeedIsTheLikelyCause) {
+  EXPECT_THAT(broken_put("fail=dev0:write:1:RETRY_EXC_ERR", false, 7),
+              AllOf(HasSubstr("raise TWOHOP_IB_TIMEOUT (it is 7;"), HasSubstr("GID 3 RoCE v2 10.64.0.1")));
 }
 
 TEST_F(SoftnicErrors, TheFirstFailureIsTheCauseAndTheRestIsCounted) {
