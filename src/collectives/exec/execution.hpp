@@ -10,6 +10,8 @@
 
 #include "collectives/exec/bound_schedule.hpp"
 #include "collectives/exec/call.hpp"
+#include "collectives/exec/call_places.hpp"
+#include "collectives/exec/node_group.hpp"
 #include "collectives/exec/registrations.hpp"
 #include "collectives/exec/trace.hpp"
 #include "collectives/plan/layout.hpp"
@@ -85,11 +87,6 @@ class Execution {
   bool put(const Lane& lane, const BoundStep& s);
   void copy(const Lane& lane, const BoundStep& s);
   void reduce(const Lane& lane, const BoundStep& s);
-  std::byte* address(const BoundRef& ref, const Lane& lane, const BoundStep& s, const Extent& extent) const {
-    return address(ref, lane, s.shard, static_cast<int>(s.chunk), extent);
-  }
-  std::byte* address(const BoundRef& ref, const Lane& lane, int shard, int chunk, const Extent& extent) const;
-  uint64_t tagged(uint64_t count) const { return number_ << 32 | count; }
   bool sources_sent() const;
   void finish();
 
@@ -115,6 +112,7 @@ class Execution {
   uint64_t signature_ = 0;
   const BoundSchedule* schedule_ = nullptr;
   Layout layout_;
+  CallPlaces places_;
   uint64_t half_ = 0;  // 0 or 1
   bool opened_ = false;
   std::vector<Lane> lanes_;
