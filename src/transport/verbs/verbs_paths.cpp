@@ -14,6 +14,8 @@ bool is_ethernet(const RailRow& row) {
   return row.link_layer == IBV_LINK_LAYER_ETHERNET;
 }
 
+}  // namespace
+
 std::vector<RailEnd> ends_of(const std::vector<Rail>& rails) {
   std::vector<RailEnd> ends;
   for (const Rail& r : rails) ends.push_back({r.ethernet, r.gids, r.number, r.own});
@@ -25,6 +27,8 @@ std::vector<RailEnd> ends_of(const std::vector<OfferedRail>& rails) {
     ends.push_back({is_ethernet(r.row), r.gids, r.row.number == kNoRailNumber ? -1 : r.row.number, r.row.own != 0});
   return ends;
 }
+
+namespace {
 
 /// Why nothing fits together: the kinds of link differ, or the addresses do.
 Error nothing_in_common(const Rail& mine, const OfferedRail& theirs) {
@@ -72,6 +76,8 @@ Result<> VerbsEndpoint::accept_offer(Peer& p, const Offer& theirs) {
     p.paths.push_back(path);
   }
   if (p.paths.empty()) return nothing_in_common(rails_.front(), p.rails.front());
+  p.home = p.paths;
+  p.states.resize(p.paths.size());
   return check_paths(p);
 }
 
@@ -135,6 +141,13 @@ std::string VerbsEndpoint::describe_path(const Peer& p, const Path& path) const 
                      to_string(theirs.gids[path.remote_gid].entry.gid));
 }
 
+/// Whether a path belongs on this rail, and is elsewhere.
+bool VerbsEndpoint::is_home(const Peer& p, size_t rail) const {
+  for (size_t i = 0; i < p.paths.size(); ++i)
+    if (p.home[i].local_rail == rail && is_displaced(p, i)) return true;
+  return false;
+}
+
 void VerbsEndpoint::print_load_plan() const {
   if (peers_.empty()) return;
   const auto users = users_of_rails();
@@ -147,6 +160,10 @@ void VerbsEndpoint::print_load_plan() const {
     if (!users[r].empty())
       log_info("rank {}: rail {} is {} ({}, MTU {}): {}", rank_, r, rail.name, link_layer_name(rail.ethernet),
                mtu_bytes(rail.mtu), fmt::join(users[r], ", "));
+    else if (rail.told)
+      log_info("rank {}: rail {} ({}) carries nothing until it works again", rank_, r, rail.name);
+    else if (std::any_of(peers_.begin(), peers_.end(), [&](const Peer& p) { return is_home(p, r); }))
+      log_info("rank {}: rail {} ({}) carries nothing until the other ranks' rails work again", rank_, r, rail.name);
     else if (joined)
       log_warn(
           "rank {}: rail {} ({}) carries nothing: set TWOHOP_NCHANNELS to at least the number of rails, or leave it "
