@@ -271,6 +271,14 @@ uint32_t Process::fault_for(uint32_t device, uint32_t opcode) {
   return 0;
 }
 
+bool Process::damages(uint32_t device, uint32_t length) {
+  if (settings_.corruptions.empty() || length == 0) return false;
+  const uint64_t now = ++writes_[device];
+  for (const Corruption& c : settings_.corruptions)
+    if (c.device == device && c.nth == now) return true;
+  return false;
+}
+
 int Process::refusal(Refusal what) {
   if (settings_.refusals.empty()) return 0;
   const uint64_t now = ++calls_[static_cast<size_t>(what)];

@@ -36,6 +36,12 @@ struct Fault {
   bool done = false;  // carried out at the peer all the same: only the acknowledgement is lost
 };
 
+// The nth write with bytes of this process and device, counted from 1, arrives with one bit turned over.
+struct Corruption {
+  unsigned device;
+  uint64_t nth;
+};
+
 // A function that fails when it is called for the nth time by this process, counted from 1.
 enum class Refusal : uint8_t { kOpenDevice, kCompChannel, kCreateCq, kCreateQp, kToInit, kToRtr, kToRts, kRegMr };
 constexpr size_t kRefusals = 8;
@@ -63,6 +69,7 @@ struct Settings {
   bool route = true;                       // between subnets
   std::vector<PortChange> port_changes;
   std::vector<Fault> faults;
+  std::vector<Corruption> corruptions;
   std::vector<Refused> refusals;
 
   bool is_infiniband(unsigned device) const {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/handshake.hpp"
@@ -90,6 +91,12 @@ struct RailStatus {
   uint64_t retries = 0;         // of the port since the endpoint was made: everybody's traffic on it
 };
 
+/// What moved some bytes, in words for messages; rail -1: none of its own.
+struct Carrier {
+  std::string name;
+  int rail = -1;
+};
+
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
@@ -135,6 +142,10 @@ class Endpoint {
   /// Waits until all puts are sent and consumed or the deadline passes, then closes so that nothing in flight is lost.
   /// Peers may still be in their last call: that a drained rank is gone is an error only for who puts to it again.
   virtual Result<> drain(Deadline deadline) = 0;
+
+  /// What carried the bytes [begin, end) of put number `put` (from 1, of so many bytes in all) of an in link. For
+  /// messages about data that went bad.
+  virtual Carrier carrier_of(size_t in_link, uint64_t put, uint64_t bytes, uint64_t begin, uint64_t end) const = 0;
 
   virtual EndpointCounters counters() const = 0;
   /// Asks the devices (files, perhaps their firmware): not for the fast path. Any thread, once connected.

@@ -13,6 +13,7 @@
 #include "bootstrap/local_exchange.hpp"
 #include "bootstrap/unique_id.hpp"
 #include "collectives/exec/execution.hpp"
+#include "collectives/exec/init_messages.hpp"
 #include "transport/transport.hpp"
 
 namespace twohop {
@@ -22,9 +23,6 @@ using Json = nlohmann::json;
 
 std::span<const std::byte> as_bytes(const std::string& s) {
   return std::as_bytes(std::span(s));
-}
-std::string as_text(const Bytes& b) {
-  return {reinterpret_cast<const char*>(b.data()), b.size()};
 }
 
 }  // namespace
@@ -49,25 +47,10 @@ Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId
 
 /// Gathers one JSON object of each rank. A rank whose own part failed sends its error instead, and all return that.
 Result<std::vector<Json>> CommunicatorInit::share(const Result<Json>& mine) {
-  Json message = mine ? Json{{"ok", *mine}} : Json{{"code", mine.error().code}, {"error", mine.error().message}};
-  auto all =
-      comm_->control_->all_gather(as_bytes(message.dump(-1, ' ', false, Json::error_handler_t::replace)), deadline_);
+  auto all = comm_->control_->all_gather(as_bytes(write_init_message(mine)), deadline_);
   if (!mine) return mine.error();
   if (!all) return all.error();
-  std::vector<Json> values;
-  for (int r = 0; r < nranks_; ++r) {
-    Json theirs = Json::parse(as_text((*all)[r]), nullptr, false);
-    if (theirs.is_object() && theirs.contains("error") && theirs["error"].is_string()) {
-      Error e = make_error(static_cast<twohopResult_t>(theirs.value("code", int{twohopRemoteError})), "rank {}: {}", r,
-                           theirs["error"].get<std::string>());
-      e.rank = r;
-      return e;
-    }
-    if (!theirs.is_object() || !theirs.contains("ok"))
-      return make_error(twohopInternalError, "rank {} sent an init message that cannot be read", r);
-    values.push_back(std::move(theirs["ok"]));
-  }
-  return values;
+  return read_init_messages(*all);
 }
 
 /// What must be the same on all ranks for their schedules to fit together.
@@ -75,7 +58,7 @@ Json CommunicatorInit::settings() const {
   return {{"library version", TWOHOP_VERSION_CODE},     {"TWOHOP_ALGO", config_.algo},
           {"TWOHOP_NCHANNELS", config_.nchannels},      {"TWOHOP_BUFFSIZE", options_.buff_bytes},
           {"TWOHOP_CHUNK_BYTES", options_.chunk_bytes}, {"TWOHOP_RANKS_PER_NODE", config_.ranks_per_node},
-          {"TWOHOP_NET", comm_->endpoint_->name()}};
+          {"TWOHOP_NET", comm_->endpoint_->name()},     {"TWOHOP_CHECK", options_.check}};
 }
 
 /// Ranks that meet on a loopback address without a secret of the user's stay on it for their data too: what proves
@@ -113,48 +96,30 @@ Result<Json> CommunicatorInit::own_introduction() {
     if (!trace) return trace.error();
     comm_->trace_ = std::move(*trace);
   }
-  const Bytes address = comm_->endpoint_->address();
-  std::vector<uint8_t> address_bytes(address.size());
-  std::transform(address.begin(), address.end(), address_bytes.begin(),
-                 [](std::byte b) { return std::to_integer<uint8_t>(b); });
-  return Json{{"host", host_identity(options_.host_id)},
-              {"machine", host_identity("")},
-              {"exchange", exchange_->name()},
-              {"address", address_bytes},
-              {"settings", settings()}};
+  return write_introduction(
+      {host_identity(options_.host_id), host_identity(""), exchange_->name(), comm_->endpoint_->address(), settings()});
 }
 
 Result<> CommunicatorInit::introduce() {
   auto all = share(own_introduction());
   if (!all) return all.error();
+  std::vector<RankIntroduction> ranks;
+  for (int r = 0; r < nranks_; ++r) {
+    auto theirs = read_introduction(r, all->at(r));
+    if (!theirs) return theirs.error();
+    ranks.push_back(std::move(*theirs));
+    if (auto same = compare_settings(r, ranks.front().settings, ranks.back().settings); !same) return same;
+  }
   std::set<std::string> machines;
-  try {
-    for (int r = 0; r < nranks_; ++r) {
-      const Json& theirs = all->at(r);
-      if (auto same = compare_settings(r, all->at(0)["settings"], theirs["settings"]); !same) return same;
-      hosts_.push_back(theirs["host"].get<std::string>());
-      ranks_here_ += theirs["machine"] == all->at(rank_)["machine"];
-      machines.insert(theirs["machine"].get<std::string>());
-      exchanges_.push_back(theirs["exchange"].get<std::string>());
-      const auto bytes = theirs["address"].get<std::vector<uint8_t>>();
-      const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
-      addresses_.emplace_back(data, data + bytes.size());
-    }
-  } catch (const Json::exception& e) {
-    return make_error(twohopInternalError, "an init message lacks a field: {}", e.what());
+  for (RankIntroduction& theirs : ranks) {
+    ranks_here_ += theirs.machine == ranks[rank_].machine;
+    machines.insert(theirs.machine);
+    hosts_.push_back(std::move(theirs.host));
+    exchanges_.push_back(std::move(theirs.exchange));
+    addresses_.push_back(std::move(theirs.address));
   }
   machines_ = static_cast<int64_t>(machines.size());
   return {};
-}
-
-Result<> CommunicatorInit::compare_settings(int r, const Json& first, const Json& theirs) const {
-  if (first == theirs) return {};
-  for (const auto& [name, value] : first.items())
-    if (!theirs.contains(name) || theirs[name] != value)
-      return make_error(twohopInvalidUsage,
-                        "{} differs between ranks: {} on rank 0, {} on rank {}; set it alike on all ranks", name,
-                        value.dump(), theirs.contains(name) ? theirs[name].dump() : "nothing", r);
-  return make_error(twohopInvalidUsage, "ranks 0 and {} run different versions of twohop", r);
 }
 
 /// Ranks of one host, cut into virtual nodes if asked for.

@@ -27,7 +27,6 @@ class CommunicatorInit {
   Result<> learn_topology();
   Result<Json> own_introduction();
   Result<> introduce();
-  Result<> compare_settings(int rank, const Json& first, const Json& theirs) const;
   std::vector<int> wanted_nodes() const;
   Result<> group_into_nodes();
   void choose_channels(int wanted);

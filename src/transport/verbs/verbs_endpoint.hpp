@@ -137,6 +137,7 @@ class VerbsEndpoint final : public Endpoint {
   bool output_pending() const override;
   void wait_for(std::vector<pollfd>& fds) override;
   Result<> drain(Deadline deadline) override;
+  Carrier carrier_of(size_t in_link, uint64_t put, uint64_t bytes, uint64_t begin, uint64_t end) const override;
   EndpointCounters counters() const override { return counters_; }
   std::vector<RailStatus> rail_status() const override;
 
