@@ -266,7 +266,7 @@ uint32_t Process::fault_for(uint32_t device, uint32_t opcode) {
   uint64_t same = ++requests_[device][static_cast<int>(kind)];
   for (const Fault& fault : settings_.faults) {
     bool hit = fault.point == FaultPoint::kAny ? any == fault.nth : fault.point == kind && same == fault.nth;
-    if (hit && fault.device == device) return fault.status;
+    if (hit && fault.device == device) return fault.status | (fault.done ? kFaultDone : 0);
   }
   return 0;
 }

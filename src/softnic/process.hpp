@@ -50,7 +50,7 @@ class Process : public std::enable_shared_from_this<Process> {
   // Writes an event into another process's (or our own) completion channel.
   void notify_channel(uint32_t slot, int fd, uint64_t channel_id, uint32_t cq_handle);
 
-  // The n-th request of a device: which fault was asked for, 0 for none.
+  // The n-th request of a device: which fault was asked for (see Wqe), 0 for none.
   uint32_t fault_for(uint32_t device, uint32_t opcode);
   // Whether this write of a device is one whose bytes were asked to be damaged.
   bool damages(uint32_t device, uint32_t length);

@@ -106,8 +106,11 @@ bool read_fault(std::string_view text, Settings* out) {
   if (!read_device(take(&text, ':'), &fault.device) || !read_fault_point(take(&text, ':'), &fault.point) ||
       !read_whole(take(&text, ':'), 1, UINT64_MAX, &fault.nth))
     return false;
+  const std::string_view status = take(&text, ':');
+  if (!text.empty() && text != "done") return false;
+  fault.done = text == "done";
   for (const StatusName& known : kStatuses)
-    if (known.name == text) {
+    if (known.name == status) {
       fault.status = known.status;
       out->faults.push_back(fault);
       return true;

@@ -26,11 +26,14 @@ struct PortChange {
 
 enum class FaultPoint : uint8_t { kAny, kWrite, kSend, kRead, kAtomic };
 
+constexpr uint32_t kFaultDone = 1u << 31;  // beside a status: Fault::done
+
 struct Fault {
   unsigned device;
   FaultPoint point;
   uint64_t nth;  // counted from 1, per process and device
   ibv_wc_status status;
+  bool done = false;  // carried out at the peer all the same: only the acknowledgement is lost
 };
 
 // The nth write with bytes of this process and device, counted from 1, arrives with one bit turned over.

@@ -80,6 +80,8 @@ struct EndpointCounters {
   static constexpr size_t kMaxRails = 16;
   uint64_t rails = 0;                            // entries of rail_bytes that mean something
   std::array<uint64_t, kMaxRails> rail_bytes{};  // payload sent, by rail
+  uint64_t reissued_puts = 0;  // parts of puts that were sent again since their rail died or was gone back to
+  uint64_t rail_failures = 0, rail_returns = 0;  // own rails given up; paths that went back to where they belong
 };
 
 /// What a rail's device says of it.

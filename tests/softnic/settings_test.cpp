@@ -97,6 +97,7 @@ TEST(Settings, RefuseWhatIsWrongAndSayWhatIsAccepted) {
                            "fail=dev0:qp-send:0:REM_OP_ERR",
                            "fail=dev0:jump:1:REM_OP_ERR",
                            "fail=dev0:write:1:OOPS",
+                           "fail=dev0:write:1:REM_OP_ERR:gone",
                            "gids=",
                            "gids=ip3",
                            "seed=1x",
