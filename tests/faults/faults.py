@@ -184,6 +184,11 @@ def devices_fail(thorough):
         for nth in (1, 5, 40, 300) if thorough else (7,):
             yield Cell(f"cqe/{status}/{nth}", "softnic", moment="mid-call", softnic=f"devices=1,fail=dev0:write:{nth}:{status}",
                        expect=(OK, REMOTE_ERROR), says="softnic0|queue pair|rail")
+            # With another rail alive it costs bandwidth and not the job.
+            yield Cell(f"cqe-one-of-two/{status}/{nth}", "softnic", moment="mid-call",
+                       softnic=f"devices=2,fail=dev0:write:{nth}:{status}")
+    for at in ("30ms", "100ms", "300ms") if thorough else ("100ms",):
+        yield Cell(f"port-down-one-of-two/{at}", "softnic", moment="mid-call", softnic=f"devices=2,down=dev1@{at}")
     for at in ("0ms", "50ms", "200ms") if thorough else ("100ms",):
         yield Cell(f"port-down/{at}", "softnic", moment="mid-call", softnic=f"devices=1,down=dev0@{at}",
                    expect=(OK, REMOTE_ERROR))
