@@ -73,7 +73,7 @@ class TreeControl final : public Control {
     if (watched_) return make_error(twohopInternalError, "all_gather after watch");
     auto all = tree_->all_gather(mine, deadline);
     // The others would only see that this rank has left: they are to have the same error.
-    if (!all) tree_->announce(all.error());
+    if (!all && all.error().code == twohopTimeout) tree_->announce(all.error());
     return all;
   }
 

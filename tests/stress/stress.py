@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integra
 from job import Job  # noqa: E402
 
 JOB_S = 3.0  # of calls
-LIMIT_S = 180  # for a job that must have ended
+LIMIT_S = 900  # a job that hangs ends by twohop's own timeout; one that is slow, on a busy host, is no fault
 
 
 class Drawn:
