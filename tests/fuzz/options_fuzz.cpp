@@ -44,9 +44,10 @@ void address_range(const std::string& text) {
   if (found && found->empty()) fuzz::fail("an accepted range without an address");
 }
 
-void algorithms(const std::string& text) {
+void algorithm_list(const std::string& text) {
   const auto selection = Selection::parse(text);
-  if (selection) (void)selection->choose(make_cluster({0, 0, 1, 1}), Collective::kAllReduce, 1 << 20);
+  const std::vector<int> node{0, 0, 1, 1};
+  if (selection) (void)selection->choose(make_cluster(node), Collective::kAllReduce, 1 << 20);
 }
 
 void interfaces(const std::string& text) {
@@ -58,7 +59,7 @@ void interfaces(const std::string& text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static constexpr void (*kReaders[])(const std::string&) = {
-      twohop::environment, twohop::hca_list, twohop::address_range, twohop::algorithms, twohop::interfaces};
+      twohop::environment, twohop::hca_list, twohop::address_range, twohop::algorithm_list, twohop::interfaces};
   twohop::fuzz::Input input(data, size);
   const auto reader = kReaders[input.below(std::size(kReaders))];
   reader(std::string(input.text()));
