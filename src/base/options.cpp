@@ -65,6 +65,12 @@ std::vector<Row> rows_of_calls_and_network() {
       {"TWOHOP_NUMA_BIND", &Options::numa_bind, kNumber, 0, 1, "",
        "1: stream threads and windows go to the NUMA node of the rank's GPU or rail, inside the process's CPU mask; 0: "
        "nothing is bound."},
+      {"TWOHOP_GPU", &Options::gpu, kChoice, 0, 0, "auto, on, off",
+       "Calls on GPU memory; auto: where every rank's process has used CUDA before it joins; on: the join fails where "
+       "they are not possible; off: never."},
+      {"TWOHOP_REQUIRE_GDR", &Options::require_gdr, kNumber, 0, 1, "",
+       "1: calls on GPU memory between nodes fail to set up where the network does not reach the GPUs itself "
+       "(GPUDirect RDMA); 0: they go through host memory then."},
       {"TWOHOP_SOCKET_IFNAME", &Options::socket_ifname, kText, 0, 1023, "",
        "Interfaces to use: comma separated prefixes, `=` for exact names, `^` to exclude; empty: not lo, not docker."},
       {"TWOHOP_NET", &Options::net, kChoice, 0, 0, "auto, verbs, tcp, softnic",

@@ -25,6 +25,8 @@ struct Options {
   std::string topo_file;                      // TWOHOP_TOPO_FILE: empty: the live machine
   std::string topo_dump_file;                 // TWOHOP_TOPO_DUMP_FILE: empty: none
   int64_t numa_bind = 1;                      // TWOHOP_NUMA_BIND
+  std::string gpu = "auto";                   // TWOHOP_GPU: auto, on, off
+  int64_t require_gdr = 0;                    // TWOHOP_REQUIRE_GDR
   std::string socket_ifname;                  // TWOHOP_SOCKET_IFNAME
   std::string net = "auto";                   // TWOHOP_NET: auto, verbs, tcp, softnic
   int64_t nrails = 0;                         // TWOHOP_NRAILS: 0: all

@@ -97,6 +97,13 @@ struct Carrier {
   int rail = -1;
 };
 
+/// Memory of a GPU, and the descriptor by which its driver offers it to other devices.
+struct GpuRegion {
+  std::span<std::byte> memory;
+  int dmabuf = -1;  // covers `memory` from its start; -1: none
+  std::string why_no_dmabuf;
+};
+
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
@@ -108,6 +115,9 @@ class Endpoint {
   /// Memory that puts will be sent from and inboxes lie in: an RDMA device wants to know it. Before connect(). The
   /// memory is the caller's and outlives the endpoint.
   virtual Result<> register_memory(std::span<std::byte>) { return {}; }
+  /// The same for GPU memory, which the device reads and writes itself (GPUDirect RDMA). Returns how: "dma-buf" or
+  /// "nvidia-peermem". The error has the reason for each. `keep` false: a try, of which nothing stays.
+  virtual Result<std::string> register_gpu_memory(const GpuRegion&, bool keep);
   /// Memory of the user's that puts may be sent from until it is deregistered; while no call runs.
   virtual Result<> register_user_memory(std::span<std::byte>) { return {}; }
   virtual void deregister_user_memory(std::span<std::byte>) {}

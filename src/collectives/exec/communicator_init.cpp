@@ -39,7 +39,7 @@ Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId
   nranks_ = nranks;
   if (auto content = decode(id); content) meets_on_loopback_ = content->root.is_loopback();
   for (auto step : {&CommunicatorInit::learn_topology, &CommunicatorInit::introduce,
-                    &CommunicatorInit::group_into_nodes, &CommunicatorInit::connect})
+                    &CommunicatorInit::group_into_nodes, &CommunicatorInit::connect, &CommunicatorInit::set_up_gpus})
     if (auto done = (this->*step)(); !done) return done.error();
   start_watching();
   return std::move(comm_);
@@ -55,10 +55,16 @@ Result<std::vector<Json>> CommunicatorInit::share(const Result<Json>& mine) {
 
 /// What must be the same on all ranks for their schedules to fit together.
 Json CommunicatorInit::settings() const {
-  return {{"library version", TWOHOP_VERSION_CODE},     {"TWOHOP_ALGO", config_.algo},
-          {"TWOHOP_NCHANNELS", config_.nchannels},      {"TWOHOP_BUFFSIZE", options_.buff_bytes},
-          {"TWOHOP_CHUNK_BYTES", options_.chunk_bytes}, {"TWOHOP_RANKS_PER_NODE", config_.ranks_per_node},
-          {"TWOHOP_NET", comm_->endpoint_->name()},     {"TWOHOP_CHECK", options_.check}};
+  return {{"library version", TWOHOP_VERSION_CODE},
+          {"TWOHOP_ALGO", config_.algo},
+          {"TWOHOP_NCHANNELS", config_.nchannels},
+          {"TWOHOP_BUFFSIZE", options_.buff_bytes},
+          {"TWOHOP_CHUNK_BYTES", options_.chunk_bytes},
+          {"TWOHOP_RANKS_PER_NODE", config_.ranks_per_node},
+          {"TWOHOP_NET", comm_->endpoint_->name()},
+          {"TWOHOP_CHECK", options_.check},
+          {"TWOHOP_GPU", options_.gpu},
+          {"TWOHOP_REQUIRE_GDR", options_.require_gdr}};
 }
 
 /// Ranks that meet on a loopback address without a secret of the user's stay on it for their data too: what proves
@@ -96,8 +102,10 @@ Result<Json> CommunicatorInit::own_introduction() {
     if (!trace) return trace.error();
     comm_->trace_ = std::move(*trace);
   }
-  return write_introduction(
-      {host_identity(options_.host_id), host_identity(""), exchange_->name(), comm_->endpoint_->address(), settings()});
+  auto gpu = introduce_gpu();
+  if (!gpu) return gpu.error();
+  return write_introduction({host_identity(options_.host_id), host_identity(""), exchange_->name(),
+                             comm_->endpoint_->address(), settings(), std::move(*gpu)});
 }
 
 Result<> CommunicatorInit::introduce() {
@@ -111,6 +119,7 @@ Result<> CommunicatorInit::introduce() {
     if (auto same = compare_settings(r, ranks.front().settings, ranks.back().settings); !same) return same;
   }
   std::set<std::string> machines;
+  compare_gpus(ranks);
   for (RankIntroduction& theirs : ranks) {
     ranks_here_ += theirs.machine == ranks[rank_].machine;
     machines.insert(theirs.machine);
@@ -208,18 +217,12 @@ Result<Json> CommunicatorInit::try_grouping() {
   if (peers.size() > kMaxReduceSources)
     return make_error(twohopInvalidUsage, "{} ranks on one node; at most {} are supported: set TWOHOP_RANKS_PER_NODE",
                       peers.size(), kMaxReduceSources);
-  NodeMembers members;
-  members.me = rank_;
   tables_.clear();
   const auto algorithms = comm_->tuning_.reachable(cluster);
-  for (int r : peers) {
-    tables_.push_back(links_of(algorithms, cluster, r, config_.nchannels));
-    members.ranks.push_back(r);
-    members.exchanges.push_back(exchanges_[r]);
-    members.in_links.push_back(tables_.back().in.size());
-  }
+  for (int r : peers) tables_.push_back(links_of(algorithms, cluster, r, config_.nchannels));
   std::vector<LocalPeer> unreachable;
-  auto node = NodeGroup::create(members, window_map(), *exchange_, comm_->control_->secret(), deadline_, &unreachable);
+  auto node =
+      NodeGroup::create(members(), window_map(), *exchange_, comm_->control_->secret(), deadline_, &unreachable);
   if (!node) return node.error();
   comm_->node_ = std::move(*node);
   bind_memory(comm_->binding_, comm_->node_->own_memory());
@@ -230,6 +233,18 @@ Result<Json> CommunicatorInit::try_grouping() {
     failed.push_back(p.rank);
   }
   return failed;
+}
+
+/// Of this rank's node, once tables_ is filled in.
+NodeMembers CommunicatorInit::members() const {
+  NodeMembers members;
+  members.me = rank_;
+  members.ranks = comm_->cluster_.peers_of(rank_);
+  for (size_t i = 0; i < members.ranks.size(); ++i) {
+    members.exchanges.push_back(exchanges_[members.ranks[i]]);
+    members.in_links.push_back(tables_[i].in.size());
+  }
+  return members;
 }
 
 /// First fit: a rank joins the first part of its old node all of whose ranks it could exchange memory with.
@@ -253,25 +268,6 @@ std::vector<int> CommunicatorInit::split(const std::vector<Json>& unreachable) c
   return key;
 }
 
-WindowMap CommunicatorInit::window_map() const {
-  const Cluster& cluster = comm_->cluster_;
-  WindowMap map;
-  map.channels = static_cast<size_t>(config_.nchannels);
-  map.lanes = static_cast<size_t>(max_lanes(cluster));
-  const Depths depths;
-  uint64_t slots = 1, put_slots = 1;
-  for (const Algorithm* a : comm_->tuning_.reachable(cluster)) {
-    const Frame f = a->frame({&cluster, Collective::kAllReduce, 0, depths});
-    slots = std::max<uint64_t>(slots, uint64_t(f.areas) * f.slots);
-    put_slots = std::max<uint64_t>(put_slots, uint64_t(f.put_slots) * f.chunks_per_put);
-  }
-  // Half the buffer for each parity of calls; an inbox a quarter of that.
-  const auto half = static_cast<uint64_t>(options_.buff_bytes) / 2;
-  map.window_bytes = WindowMap::pages(std::max(half, slots * kChunkAlign));
-  map.inbox_bytes = WindowMap::pages(std::max(half / 4, put_slots * kChunkAlign));
-  return map;
-}
-
 Result<> CommunicatorInit::connect() {
   const WindowMap map = comm_->node_->map();
   comm_->limits_.window_bytes = map.window_bytes;
@@ -286,7 +282,7 @@ Result<> CommunicatorInit::connect() {
   context.rank = rank_;
   context.node = comm_->node_.get();
   context.endpoint = comm_->endpoint_.get();
-  context.tables = std::move(tables_);
+  context.tables = tables_;
   context.registrations = &comm_->registrations_;
   context.limits = comm_->limits_;
   context.isa = comm_->isa_;
@@ -297,34 +293,6 @@ Result<> CommunicatorInit::connect() {
   }
   comm_->execution_ = std::make_unique<Execution>(std::move(context));
   return {};
-}
-
-Result<> CommunicatorInit::connect_links() {
-  if (comm_->cluster_.nnodes() == 1) {
-    comm_->endpoint_.reset();
-    return {};
-  }
-  NodeGroup& node = *comm_->node_;
-  const LinkTable& mine = tables_[node.me()];
-  const size_t inbox_bytes = 2 * node.map().inbox_bytes;
-  // Windows and inboxes: all that puts are sent from and arrive in.
-  std::byte* first = node.window(node.me(), 0);
-  const auto bytes = static_cast<size_t>(node.inbox(node.me(), mine.in.size()) - first);
-  if (auto r = comm_->endpoint_->register_memory({first, bytes}); !r) return r;
-  std::vector<OutLink> out;
-  std::vector<InLink> in;
-  // A link's slots are used by two calls at once at most, one in each half of its inbox.
-  const auto max_in_flight = static_cast<uint32_t>(2 * Depths{}.put_slots);
-  for (const LinkId& id : mine.out)
-    out.push_back({.id = id, .inbox_bytes = inbox_bytes, .max_in_flight = max_in_flight});
-  for (size_t i = 0; i < mine.in.size(); ++i) {
-    InLink link;
-    link.id = mine.in[i];
-    link.inbox = {node.inbox(node.me(), i), inbox_bytes};
-    link.max_in_flight = max_in_flight;
-    in.push_back(link);
-  }
-  return comm_->endpoint_->connect(std::move(out), std::move(in), addresses_, deadline_);
 }
 
 void CommunicatorInit::start_watching() {

@@ -122,6 +122,7 @@ class VerbsEndpoint final : public Endpoint {
   int default_channels() const override { return 16; }  // docs/performance.md has puts per doorbell by channels
   Bytes address() const override { return address_; }
   Result<> register_memory(std::span<std::byte> memory) override;
+  Result<std::string> register_gpu_memory(const GpuRegion& region, bool keep) override;
   Result<> register_user_memory(std::span<std::byte> memory) override;
   void deregister_user_memory(std::span<std::byte> memory) override;
   Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
@@ -151,6 +152,8 @@ class VerbsEndpoint final : public Endpoint {
   Result<> make_peers(std::span<const Bytes> all_addresses, Deadline deadline);
   Result<> prepare_memory();
   Result<MemoryRegion> register_on(Rail& rail, std::span<std::byte> memory);
+  template <class Register>
+  Result<> register_on_all_rails(Register one, bool keep);
   Offer make_offer(const Peer& p) const;
   Result<> accept_offer(Peer& p, const Offer& theirs);
   Result<> check_paths(const Peer& p) const;
