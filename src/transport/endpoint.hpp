@@ -136,6 +136,12 @@ class Endpoint {
   /// Peers may still be in their last call: that a drained rank is gone is an error only for who puts to it again.
   virtual Result<> drain(Deadline deadline) = 0;
 
+  /// Between calls other ranks may still need this one: when a rail died under what it has sent. Edge-triggered epoll,
+  /// ready when serve_between_calls() should be called; -1: never. One thread at a time, as everything here.
+  virtual int attention_fd() const { return -1; }
+  /// Moves on without blocking; true if it should be called again soon. Errors are kept for the next call.
+  virtual bool serve_between_calls() { return false; }
+
   virtual EndpointCounters counters() const = 0;
   /// Asks the devices (files, perhaps their firmware): not for the fast path. Any thread, once connected.
   virtual std::vector<RailStatus> rail_status() const { return {}; }

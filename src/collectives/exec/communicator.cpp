@@ -16,6 +16,7 @@ constexpr std::chrono::milliseconds kGraceTime{500};
 }  // namespace
 
 Communicator::~Communicator() {
+  if (idle_) idle_->close();
   if (endpoint_ && execution_ && !failed_) {
     if (auto drained = endpoint_->drain(std::chrono::steady_clock::now() + kDrainTime); !drained)
       log_warn("rank {}: communicator destroyed before its peers were done with it: {}", rank(),
@@ -27,6 +28,7 @@ Communicator::~Communicator() {
 }
 
 Result<uint64_t> Communicator::register_memory(std::span<std::byte> memory) {
+  const TakenEndpoint taken(idle_.get(), !running_);
   auto number = registrations_.add(memory);
   if (!number || !endpoint_) return number;
   if (auto r = endpoint_->register_user_memory(memory); !r) {
@@ -37,6 +39,7 @@ Result<uint64_t> Communicator::register_memory(std::span<std::byte> memory) {
 }
 
 Result<> Communicator::deregister_memory(uint64_t number) {
+  const TakenEndpoint taken(idle_.get(), !running_);
   auto memory = registrations_.find(number);
   if (!memory) return memory.error();
   if (endpoint_) endpoint_->deregister_user_memory(*memory);
@@ -47,6 +50,7 @@ Result<> Communicator::deregister_memory(uint64_t number) {
 Result<> Communicator::start(const Call& call) {
   TWOHOP_CHECK(!running_, "rank {}: a call is already running", rank());
   if (auto e = failure()) return *e;
+  if (idle_) idle_->take();
   ++number_;
   if (is_timed()) started_ = std::chrono::steady_clock::now();
   execution_->start(call, tuning_.choose(cluster_, call.collective, call.count * type_size(call.type)), number_);
@@ -61,6 +65,7 @@ Result<Communicator::Progress> Communicator::progress() {
   if (!done) return done.error();
   if (*done == Progress::kDone) {
     running_ = false;
+    if (idle_) idle_->give();
     left_.store(number_, std::memory_order_relaxed);
     count_call();
   }
@@ -144,6 +149,7 @@ std::optional<Error> Communicator::failure() const {
 }
 
 CommCounters Communicator::counters() const {
+  const TakenEndpoint taken(idle_.get());
   CommCounters c = counters_;
   if (execution_) c.direct_puts = execution_->direct_puts();
   if (endpoint_) c.net = endpoint_->counters();
