@@ -156,6 +156,11 @@ class Endpoint {
   /// What carried the bytes [begin, end) of put number `put` (from 1, of so many bytes in all) of an in link. For
   /// messages about data that went bad.
   virtual Carrier carrier_of(size_t in_link, uint64_t put, uint64_t bytes, uint64_t begin, uint64_t end) const = 0;
+  /// Between calls other ranks may still need this one: when a rail died under what it has sent. Edge-triggered epoll,
+  /// ready when serve_between_calls() should be called; -1: never. One thread at a time, as everything here.
+  virtual int attention_fd() const { return -1; }
+  /// Moves on without blocking; true if it should be called again soon. Errors are kept for the next call.
+  virtual bool serve_between_calls() { return false; }
 
   virtual EndpointCounters counters() const = 0;
   /// Asks the devices (files, perhaps their firmware): not for the fast path. Any thread, once connected.

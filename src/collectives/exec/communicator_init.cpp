@@ -296,6 +296,7 @@ Result<> CommunicatorInit::connect() {
 }
 
 void CommunicatorInit::start_watching() {
+  if (comm_->endpoint_) comm_->idle_ = IdleEndpoint::watch(*comm_->endpoint_);
   const int local = comm_->node_->size();
   const unsigned cores = std::thread::hardware_concurrency();
   comm_->spin_polls_ = ranks_here_ <= static_cast<int>(cores) ? static_cast<int>(options_.spin) : 1;
