@@ -1,6 +1,7 @@
 // Which rails and GIDs lead from this rank to a peer, which channels use them, and what is said of it in the log?
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "base/log.hpp"
 #include "transport/verbs/verbs_endpoint.hpp"
@@ -44,6 +45,13 @@ std::string with_prefix(const GidEntry& e) {
   return fmt::format("{}/{}", to_string(e.gid), is_ipv4(e.gid) ? e.prefix_bits - 96 : e.prefix_bits);
 }
 
+/// What is doubtful about two addresses that are not known to lie in one subnet.
+std::string_view why_unsure(const GidEntry& here, const GidEntry& there) {
+  if (is_link_local(here.gid) && is_link_local(there.gid))
+    return "have link-local addresses only: this works only if both are in one segment";
+  return "have no subnet in common: this works only if packets are routed between them";
+}
+
 }  // namespace
 
 Result<> VerbsEndpoint::accept_offer(Peer& p, const Offer& theirs) {
@@ -78,12 +86,10 @@ Result<> VerbsEndpoint::check_paths(const Peer& p) const {
       log_warn("rank {}: {} has MTU {}, {} of rank {} {}: the smaller is used on this connection", rank_, mine.name,
                mtu_bytes(mine.mtu), theirs.row.name, p.rank, mtu_bytes(static_cast<ibv_mtu>(mtu)));
     if (path.reach == Reach::kSubnet || mine.gids.empty() || theirs.gids.empty()) continue;
+    const GidEntry &here = mine.gids[path.local_gid].entry, &there = theirs.gids[path.remote_gid].entry;
     log_warn(
-        "rank {}: {} ({}) and {} of rank {} ({}) have no subnet in common: this works only if packets are routed "
-        "between "
-        "them. Set TWOHOP_IB_ADDR_RANGE or TWOHOP_IB_GID_INDEX to choose others",
-        rank_, mine.name, with_prefix(mine.gids[path.local_gid].entry), theirs.row.name, p.rank,
-        with_prefix(theirs.gids[path.remote_gid].entry));
+        "rank {}: {} ({}) and {} of rank {} ({}) {}. Set TWOHOP_IB_ADDR_RANGE or TWOHOP_IB_GID_INDEX to choose others",
+        rank_, mine.name, with_prefix(here), theirs.row.name, p.rank, with_prefix(there), why_unsure(here, there));
   }
   return {};
 }
