@@ -12,8 +12,9 @@ constexpr uint64_t kSizes[] = {8, 4 << 10, 64 << 10, 1 << 20, 16 << 20};
 constexpr size_t kProbes[] = {0, 2, 4};   // of these, by which algorithms without a chance are found
 constexpr double kFarBehind = 1.5;        // an algorithm so much slower than the fastest at all probes has none
 constexpr double kBorderPrecision = 1.2;  // a border lies within 20 % of where both neighbours cost the same
+constexpr double kClose = 1.1;            // so near to the fastest, an estimate of long calls is made exact
 constexpr double kContends = 1.3;         // only what is so near to the fastest at an end can win between
-constexpr uint64_t kPaceRounds = 10;      // walked, to make the estimates of long calls exact,
+constexpr uint64_t kPaceRounds = 16;      // walked, to make the estimates of long calls exact,
 constexpr uint64_t kPaceSteps = 20'000;   // where these rounds have no more steps in a channel
 constexpr double kShareForPaces = 0.5, kShareForCuts = 0.7;  // of the allowance
 constexpr uint64_t kSmallestCut = 64 << 10;                  // smaller buffers are left whole
@@ -76,7 +77,7 @@ class Tuning {
     for (size_t i = 0; i < runners_.size(); ++i) {
       Runner& r = runners_[i];
       const uint64_t steps = predictor_.program(*r.base.algorithm, collective_).steps * kPaceRounds;
-      if (p.times_us[i] > kContends * p.best() || steps > kPaceSteps || !affordable(kShareForPaces)) continue;
+      if (p.times_us[i] > kClose * p.best() || steps > kPaceSteps || !affordable(kShareForPaces)) continue;
       r.pace = predictor_.pace(r.base, collective_, p.bytes, kPaceRounds);
     }
   }
