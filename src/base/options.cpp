@@ -36,12 +36,11 @@ std::vector<Row> rows_of_calls_and_network() {
        "flat-naive, "
        "flat-tree",
        "Algorithms that may be used, as a comma separated list, `^` before it: all but these; two-hop for what none of "
-       "them can do. Where that leaves a choice: one-shot for little data (n ranks x buffer up to 64 KiB), else "
-       "two-hop, or what the tuner's table says. docs/algorithms.md describes them."},
+       "them can do. Where that leaves a choice: what the tuner's table says; without one, one-shot for little data (n "
+       "ranks x buffer up to 64 KiB), else two-hop. docs/algorithms.md describes them."},
       {"TWOHOP_MODEL_FILE", &Options::model_file, kText, 0, 4095, "",
-       "Network model (JSON, from `calibrate`) that rank 0 works the tuner's table out of; `built-in`: one for the "
-       "network's "
-       "kind; empty: no table."},
+       "Network model that rank 0 works the tuner's table out of, in milliseconds: a JSON file from `calibrate`, "
+       "`built-in`: one for the network's kind, `none`: no table."},
       {"TWOHOP_TUNER_FILE", &Options::tuner_file, kText, 0, 4095, "",
        "Tuner's table (JSON, from `allreduce_perf --tune`) that rank 0 reads in place of working one out."},
       {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 0, 16, "",
