@@ -13,6 +13,7 @@
 #include "bootstrap/local_exchange.hpp"
 #include "bootstrap/unique_id.hpp"
 #include "collectives/exec/execution.hpp"
+#include "collectives/exec/host_topology.hpp"
 #include "transport/transport.hpp"
 
 namespace twohop {
@@ -34,17 +35,35 @@ CommunicatorInit::CommunicatorInit(const CommConfig& config, const Selection& se
     : config_(config), options_(options), deadline_(deadline), comm_(new Communicator(config, selection, options)) {}
 
 Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId& id, int nranks, int rank) {
+  phase_began_ = std::chrono::steady_clock::now();
   auto control = Control::join(id, rank, nranks, deadline_);
   if (!control) return control.error();
+  end_phase("rendezvous");
   comm_->control_ = std::move(*control);
   rank_ = rank;
   nranks_ = nranks;
   if (auto content = decode(id); content) meets_on_loopback_ = content->root.is_loopback();
-  for (auto step : {&CommunicatorInit::learn_topology, &CommunicatorInit::introduce,
-                    &CommunicatorInit::group_into_nodes, &CommunicatorInit::connect})
-    if (auto done = (this->*step)(); !done) return done.error();
+  struct Phase {
+    const char* name;
+    Result<> (CommunicatorInit::*run)();
+  };
+  for (const Phase& phase : {Phase{"topology", &CommunicatorInit::learn_topology},
+                             {"introduction", &CommunicatorInit::introduce},
+                             {"shared memory", &CommunicatorInit::group_into_nodes},
+                             {"links", &CommunicatorInit::connect}}) {
+    if (auto done = (this->*phase.run)(); !done) return done.error();
+    end_phase(phase.name);
+  }
   start_watching();
   return std::move(comm_);
+}
+
+/// Notes how long the phase took that ends here; the next one begins.
+void CommunicatorInit::end_phase(const char* name) {
+  const auto now = std::chrono::steady_clock::now();
+  const std::chrono::duration<double, std::milli> took = now - phase_began_;
+  phases_ += fmt::format("{}{} {:.1f}", phases_.empty() ? "" : ", ", name, took.count());
+  phase_began_ = now;
 }
 
 /// Gathers one JSON object of each rank. A rank whose own part failed sends its error instead, and all return that.
@@ -86,6 +105,14 @@ std::string CommunicatorInit::data_interface() const {
 }
 
 Result<> CommunicatorInit::learn_topology() {
+  auto exchange = LocalExchange::create();
+  if (exchange) exchange_.emplace(std::move(*exchange));
+  auto ranks =
+      share(exchange_ ? Result<Json>(host_rank_message(options_, *exchange_)) : Result<Json>(exchange.error()));
+  if (!ranks) return ranks.error();
+  if (auto shared = share_topology_of_host(rank_, *ranks, options_, *exchange_, comm_->control_->secret(), deadline_);
+      !shared)
+    return shared;
   auto topology = JobTopology::learn(options_, host_identity(""));
   auto all = share(topology ? Result<Json>(topology->message()) : Result<Json>(topology.error()));
   if (!all) return all.error();
@@ -97,9 +124,6 @@ Result<> CommunicatorInit::learn_topology() {
 
 Result<Json> CommunicatorInit::own_introduction() {
   if (auto told = topology_->report(); !told) return told.error();
-  auto exchange = LocalExchange::create();
-  if (!exchange) return exchange.error();
-  exchange_.emplace(std::move(*exchange));
   Options options = options_;
   options.socket_ifname = data_interface();
   auto endpoint = make_endpoint(rank_, options, comm_->control_->secret(), topology_->rail_plan());
@@ -373,6 +397,7 @@ void CommunicatorInit::start_watching() {
            comm->name().empty() ? "" : comm->name() + ": ", rank_, nranks_, c.node_of[rank_], c.nnodes(),
            c.local_of[rank_], local, config_.nchannels, isa_name(comm->isa_),
            comm->endpoint_ ? comm->endpoint_->name() : "not needed");
+  log_info("rank {}: joined; milliseconds, waiting for others included: {}", rank_, phases_);
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::init(const twohopUniqueId& id, int nranks, int rank,

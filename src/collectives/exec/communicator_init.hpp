@@ -1,6 +1,7 @@
 // CommunicatorInit: the steps by which a rank joins a job; see the .cpp.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,6 +22,7 @@ class CommunicatorInit {
  private:
   using Json = nlohmann::json;
 
+  void end_phase(const char* name);
   Result<std::vector<Json>> share(const Result<Json>& mine);
   Json settings() const;
   std::string data_interface() const;
@@ -48,6 +50,8 @@ class CommunicatorInit {
   bool meets_on_loopback_ = false;
   int ranks_here_ = 0;  // on this machine, whatever virtual nodes it is cut into
   int64_t machines_ = 1;
+  std::chrono::steady_clock::time_point phase_began_{};
+  std::string phases_;  // what each has taken, for the log
   std::optional<JobTopology> topology_;
   std::optional<LocalExchange> exchange_;
   std::vector<std::string> hosts_, exchanges_;
