@@ -62,7 +62,7 @@ Result<> CommunicatorInit::tune() {
   LayoutLimits limits;  // as connect() will find them, but for what pages and very small buffers make of them
   limits.window_bytes = half;
   limits.inbox_bytes = half / 4;
-  limits.chunk_bytes = static_cast<uint64_t>(options_.chunk_bytes);
+  limits.chunk_bytes = largest_chunk();
   limits.max_channels = config_.nchannels;
   auto all = share(own_tuning(limits));
   if (!all) return all.error();

@@ -181,22 +181,35 @@ Result<> CommunicatorInit::compare_settings(int r, const Json& first, const Json
   return make_error(twohopInvalidUsage, "ranks 0 and {} run different versions of twohop", r);
 }
 
+uint64_t CommunicatorInit::largest_chunk() const {
+  // Many channels have as many chunks under way anyway, and doorbells have their company: with large ones too they
+  // would only hold memory. What all channels together have in one slot each:
+  constexpr uint64_t kOneSlotOfAllChannels = 1 << 20, kSmallest = 16 << 10;
+  const uint64_t shared = kOneSlotOfAllChannels / static_cast<uint64_t>(config_.nchannels);
+  return std::min(static_cast<uint64_t>(options_.chunk_bytes), std::max(shared, kSmallest));
+}
+
+/// As large as the largest chunks need, and no larger than the buffer: all of it may be pinned for a NIC.
 WindowMap CommunicatorInit::window_map() const {
+  constexpr Collective kAll[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
+                                 Collective::kBroadcast};
   const Cluster& cluster = comm_->cluster_;
   WindowMap map;
   map.channels = static_cast<size_t>(config_.nchannels);
   map.lanes = static_cast<size_t>(max_lanes(cluster));
-  const Depths depths;
   uint64_t slots = 1, put_slots = 1;
-  for (const Algorithm* a : comm_->tuning_.reachable(cluster)) {
-    const Frame f = a->frame({&cluster, Collective::kAllReduce, 0, depths});
-    slots = std::max<uint64_t>(slots, uint64_t(f.areas) * f.slots);
-    put_slots = std::max<uint64_t>(put_slots, uint64_t(f.put_slots) * f.chunks_per_put);
-  }
-  // Half the buffer for each parity of calls; an inbox a quarter of that.
+  for (const Algorithm* a : comm_->tuning_.reachable(cluster))
+    for (const Collective c : kAll) {
+      if (!a->supports(cluster, c)) continue;
+      const Frame f = a->frame({&cluster, c, 0, {}});
+      slots = std::max<uint64_t>(slots, uint64_t(f.areas) * f.slots);
+      put_slots = std::max<uint64_t>(put_slots, uint64_t(f.put_slots) * f.chunks_per_put);
+    }
+  // Half the buffer for each parity of calls; an inbox at most a quarter of that.
   const auto half = static_cast<uint64_t>(options_.buff_bytes) / 2;
-  map.window_bytes = WindowMap::pages(std::max(half, slots * kChunkAlign));
-  map.inbox_bytes = WindowMap::pages(std::max(half / 4, put_slots * kChunkAlign));
+  const uint64_t chunk = largest_chunk();
+  map.window_bytes = WindowMap::pages(std::clamp(half, slots * kChunkAlign, slots * chunk));
+  map.inbox_bytes = WindowMap::pages(std::clamp(half / 4, put_slots * kChunkAlign, put_slots * chunk));
   return map;
 }
 
@@ -204,7 +217,7 @@ Result<> CommunicatorInit::connect() {
   const WindowMap map = comm_->node_->map();
   comm_->limits_.window_bytes = map.window_bytes;
   comm_->limits_.inbox_bytes = map.inbox_bytes;
-  comm_->limits_.chunk_bytes = static_cast<uint64_t>(options_.chunk_bytes);
+  comm_->limits_.chunk_bytes = largest_chunk();
   comm_->limits_.max_channels = config_.nchannels;
   const Result<> connected = connect_links();
   auto all = share(connected ? Result<Json>(Json(rank_)) : Result<Json>(connected.error()));
@@ -266,7 +279,8 @@ void CommunicatorInit::start_watching() {
            comm->name().empty() ? "" : comm->name() + ": ", rank_, nranks_, c.node_of[rank_], c.nnodes(),
            c.local_of[rank_], local, config_.nchannels, isa_name(comm->isa_),
            comm->endpoint_ ? comm->endpoint_->name() : "not needed");
-  log_info("rank {}: joined; milliseconds, waiting for others included: {}", rank_, phases_);
+  log_info("rank {}: joined; milliseconds, waiting for others included: {}; {:.1f} MiB of windows and inboxes", rank_,
+           phases_, static_cast<double>(comm->node_->own_memory().size()) / (1 << 20));
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::init(const twohopUniqueId& id, int nranks, int rank,

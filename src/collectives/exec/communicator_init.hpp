@@ -37,6 +37,7 @@ class CommunicatorInit {
   Result<Json> own_tuning(const LayoutLimits& limits) const;
   Result<Json> try_grouping();
   std::vector<int> split(const std::vector<Json>& unreachable) const;
+  uint64_t largest_chunk() const;
   WindowMap window_map() const;
   Result<> connect();
   Result<> connect_links();
