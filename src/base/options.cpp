@@ -47,9 +47,10 @@ std::vector<Row> rows_of_calls_and_network() {
        "Channels: independent pipelines that share each call's data; 0: 16 over RDMA, whose doorbells they share, else "
        "2."},
       {"TWOHOP_BUFFSIZE", &Options::buff_bytes, kBytes, 4 * kKi, kGi, "",
-       "Window bytes per channel, through which data is staged."},
+       "Window bytes per channel, through which data is staged, at most: no more are taken than chunks need."},
       {"TWOHOP_CHUNK_BYTES", &Options::chunk_bytes, kBytes, 128, 64 * kMi, "",
-       "Largest chunk, the unit of the pipeline; rounded down to a multiple of 128."},
+       "Largest chunk, the unit of the pipeline; rounded down to a multiple of 128. With many channels at most 1 MiB "
+       "divided by their number."},
       {"TWOHOP_RANKS_PER_NODE", &Options::ranks_per_node, kNumber, 0, 1024, "",
        "Cuts each host into virtual nodes of this many ranks; 0: nodes are the hosts as found."},
       {"TWOHOP_HOSTID", &Options::host_id, kText, 0, 255, "",

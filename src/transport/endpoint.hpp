@@ -165,6 +165,11 @@ class Endpoint {
   virtual EndpointCounters counters() const = 0;
   /// Asks the devices (files, perhaps their firmware): not for the fast path. Any thread, once connected.
   virtual std::vector<RailStatus> rail_status() const { return {}; }
+  /// Over which of this rank's rails the puts of an out link go; empty where there are none.
+  virtual std::vector<size_t> rails_of(size_t out_link) const {
+    (void)out_link;
+    return {};
+  }
 };
 
 /// tcp: one socket per (channel, pair of ranks). Listens on the interface chosen by `ifname` (choose_interface).
