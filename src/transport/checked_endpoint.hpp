@@ -14,6 +14,8 @@
 
 namespace twohop {
 
+// Memory of GPUs is not registered through it: checksums are the processor's, so data of GPUs goes by the windows.
+
 /// What travels beside a put. Little-endian. All of it comes from outside.
 struct CheckRecord {
   static constexpr size_t kMaxPieces = 32;
@@ -59,8 +61,12 @@ class CheckedEndpoint final : public Endpoint {
   void wait_for(std::vector<pollfd>& fds) override { inner_->wait_for(fds); }
   Result<> drain(Deadline deadline) override { return inner_->drain(deadline); }
 
+  int attention_fd() const override { return inner_->attention_fd(); }
+  bool serve_between_calls() override { return inner_->serve_between_calls(); }
+
   EndpointCounters counters() const override { return inner_->counters(); }
   std::vector<RailStatus> rail_status() const override { return inner_->rail_status(); }
+  std::vector<size_t> rails_of(size_t out_link) const override { return inner_->rails_of(out_link); }
   Carrier carrier_of(size_t in_link, uint64_t put, uint64_t bytes, uint64_t begin, uint64_t end) const override {
     return inner_->carrier_of(in_link, put, bytes, begin, end);
   }

@@ -97,6 +97,13 @@ struct Carrier {
   int rail = -1;
 };
 
+/// Memory of a GPU, and the descriptor by which its driver offers it to other devices.
+struct GpuRegion {
+  std::span<std::byte> memory;
+  int dmabuf = -1;  // covers `memory` from its start; -1: none
+  std::string why_no_dmabuf;
+};
+
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
@@ -108,6 +115,9 @@ class Endpoint {
   /// Memory that puts will be sent from and inboxes lie in: an RDMA device wants to know it. Before connect(). The
   /// memory is the caller's and outlives the endpoint.
   virtual Result<> register_memory(std::span<std::byte>) { return {}; }
+  /// The same for GPU memory, which the device reads and writes itself (GPUDirect RDMA). Returns how: "dma-buf" or
+  /// "nvidia-peermem". The error has the reason for each. `keep` false: a try, of which nothing stays.
+  virtual Result<std::string> register_gpu_memory(const GpuRegion&, bool keep);
   /// Memory of the user's that puts may be sent from until it is deregistered; while no call runs.
   virtual Result<> register_user_memory(std::span<std::byte>) { return {}; }
   virtual void deregister_user_memory(std::span<std::byte>) {}
@@ -149,10 +159,20 @@ class Endpoint {
                              uint64_t /*end*/) const {
     return {name()};
   }
+  /// Between calls other ranks may still need this one: when a rail died under what it has sent. Edge-triggered epoll,
+  /// ready when serve_between_calls() should be called; -1: never. One thread at a time, as everything here.
+  virtual int attention_fd() const { return -1; }
+  /// Moves on without blocking; true if it should be called again soon. Errors are kept for the next call.
+  virtual bool serve_between_calls() { return false; }
 
   virtual EndpointCounters counters() const = 0;
   /// Asks the devices (files, perhaps their firmware): not for the fast path. Any thread, once connected.
   virtual std::vector<RailStatus> rail_status() const { return {}; }
+  /// Over which of this rank's rails the puts of an out link go; empty where there are none.
+  virtual std::vector<size_t> rails_of(size_t out_link) const {
+    (void)out_link;
+    return {};
+  }
 };
 
 /// tcp: one socket per (channel, pair of ranks). Listens on the interface chosen by `ifname` (choose_interface).

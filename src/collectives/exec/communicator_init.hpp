@@ -1,6 +1,8 @@
 // CommunicatorInit: the steps by which a rank joins a job; see the .cpp.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,6 +11,7 @@
 
 #include "collectives/exec/bound_schedule.hpp"
 #include "collectives/exec/communicator.hpp"
+#include "collectives/exec/init_messages.hpp"
 #include "collectives/exec/job_topology.hpp"
 
 namespace twohop {
@@ -21,6 +24,7 @@ class CommunicatorInit {
  private:
   using Json = nlohmann::json;
 
+  void end_phase(const char* name);
   Result<std::vector<Json>> share(const Result<Json>& mine);
   Json settings() const;
   std::string data_interface() const;
@@ -34,9 +38,27 @@ class CommunicatorInit {
   Result<Json> own_tuning(const LayoutLimits& limits) const;
   Result<Json> try_grouping();
   std::vector<int> split(const std::vector<Json>& unreachable) const;
+  uint64_t largest_chunk() const;
   WindowMap window_map() const;
   Result<> connect();
   Result<> connect_links();
+  Result<> connect_all(Endpoint& endpoint, const LinkTable& links, const std::function<std::byte*(size_t)>& inbox_of,
+                       uint64_t half_inbox_bytes, std::span<const Bytes> addresses);
+  NodeMembers members() const;
+  // Calls on GPU memory: communicator_init_gpu.cpp.
+  Result<std::optional<int>> own_gpu() const;
+  Result<std::optional<GpuIntroduction>> introduce_gpu();
+  void compare_gpus(std::vector<RankIntroduction>& introductions);
+  Result<> set_up_gpus();
+  Result<std::string> try_gpudirect();
+  Result<bool> all_use_gpudirect();
+  Result<> gather_gpu_memory();
+  Result<std::shared_ptr<GpuNode>> make_gpu_node(const GpuPlacement& placement);
+  Result<> divide_gpu_lanes();
+  Result<> make_gpu_execution();
+  Result<> connect_gpu_links();
+  Result<> register_gpu_calls(Endpoint& endpoint, const GpuNode& node) const;
+  bool has_gpus() const { return gpu_.runtime != nullptr; }
   void start_watching();
 
   CommConfig config_;
@@ -47,11 +69,16 @@ class CommunicatorInit {
   bool meets_on_loopback_ = false;
   int ranks_here_ = 0;  // on this machine, whatever virtual nodes it is cut into
   int64_t machines_ = 1;
+  std::chrono::steady_clock::time_point phase_began_{};
+  std::string phases_;  // what each has taken, for the log
   std::optional<JobTopology> topology_;
   std::optional<LocalExchange> exchange_;
   std::vector<std::string> hosts_, exchanges_;
   std::vector<Bytes> addresses_;
   std::vector<LinkTable> tables_;  // of the node's ranks
+  GpuParts gpu_;                   // runtime is null where calls on GPU memory are not possible
+  std::vector<std::string> gpu_identities_;
+  std::vector<Bytes> gpu_addresses_;
 };
 
 }  // namespace twohop

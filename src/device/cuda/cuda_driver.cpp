@@ -47,6 +47,7 @@ Result<CudaDriver> find_all() {
                                 find("cuIpcOpenMemHandle", &d.ipc_open_mem_handle),
                                 find("cuIpcCloseMemHandle", &d.ipc_close_mem_handle),
                                 find("cuDeviceGetAttribute", &d.device_get_attribute),
+                                find("cuDevicePrimaryCtxGetState", &d.primary_ctx_get_state),
                                 find("cuGetErrorString", &d.get_error_string),
                                 find("cuGetErrorName", &d.get_error_name)})
     if (!found) return found.error();

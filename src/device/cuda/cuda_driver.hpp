@@ -33,6 +33,7 @@ struct CudaDriver {
   decltype(&cuIpcOpenMemHandle) ipc_open_mem_handle = nullptr;
   decltype(&cuIpcCloseMemHandle) ipc_close_mem_handle = nullptr;
   decltype(&cuDeviceGetAttribute) device_get_attribute = nullptr;
+  decltype(&cuDevicePrimaryCtxGetState) primary_ctx_get_state = nullptr;
 
   decltype(&cuGetErrorString) get_error_string = nullptr;
   decltype(&cuGetErrorName) get_error_name = nullptr;

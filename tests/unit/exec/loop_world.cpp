@@ -1,18 +1,9 @@
 #include "loop_world.hpp"
 
 #include <cstring>
-#include <random>
-
-#include "device/element/dispatch.hpp"
 
 namespace twohop::loop_test {
 namespace {
-
-uint32_t random_bits() {
-  static std::atomic<uint32_t> threads{1};
-  thread_local std::minstd_rand random{threads.fetch_add(7919)};
-  return random() >> 4;
-}
 
 std::vector<const Algorithm*> every_algorithm() {
   std::vector<const Algorithm*> all;
@@ -20,44 +11,7 @@ std::vector<const Algorithm*> every_algorithm() {
   return all;
 }
 
-/// A group of threads that play the warps of one lane.
-struct SharedGroup {
-  explicit SharedGroup(int threads) : barrier(threads) {}
-  std::barrier<> barrier;
-  LoopScratch scratch{};
-};
-class HostGroup {
- public:
-  HostGroup(SharedGroup& shared, unsigned thread, unsigned threads)
-      : shared_(shared), thread_(thread), threads_(threads) {}
-  unsigned thread() const { return thread_; }
-  unsigned threads() const { return threads_; }
-  void sync() {
-    random_delay();
-    shared_.barrier.arrive_and_wait();
-  }
-  LoopScratch& scratch() { return shared_.scratch; }
-  void pause(unsigned turns) {
-    random_delay();
-    // More threads than cores: who waits for long must leave them to the others.
-    if (turns > 32)
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    else if (turns > 4)
-      std::this_thread::yield();
-  }
-
- private:
-  SharedGroup& shared_;
-  unsigned thread_, threads_;
-};
-
 }  // namespace
-
-void random_delay() {
-  const uint32_t bits = random_bits();
-  if (bits % 64 == 0) std::this_thread::sleep_for(std::chrono::microseconds(bits / 64 % 100));
-  if (bits % 8 == 1) std::this_thread::yield();
-}
 
 Result<> FabricEndpoint::connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes>, Deadline) {
   out_ = std::move(out);
@@ -188,19 +142,8 @@ std::optional<Error> LoopRank::run(const Call& call, const Algorithm& algorithm)
   LoopCall c = arguments(call, schedule, layout);
   c.lanes = lanes.data();
   c.lane_count = static_cast<uint32_t>(lanes.size());
-  const auto threads = static_cast<unsigned>(world_.size.threads_per_group);
-  std::deque<SharedGroup> groups;
-  std::vector<std::thread> warps;
-  for (uint32_t lane = 0; lane < c.lane_count; ++lane) {
-    SharedGroup& shared = groups.emplace_back(threads);
-    for (unsigned t = 0; t < threads; ++t)
-      warps.emplace_back([&, lane, t] {
-        HostGroup group(shared, t, threads);
-        element::with_element(call.type, [&](auto e) { LaneLoop<decltype(e), HostGroup>(group, c, lane).run(); });
-      });
-  }
-  for (auto& w : warps) w.join();
-  return fault_of(report_, world_.cluster.peers_of(rank_), tables_[me_].in, rank_, c.signature);
+  run_lanes(c, call.type, static_cast<unsigned>(world_.size.threads_per_group));
+  return fault_of(report_, world_.cluster.peers_of(rank_), tables_[me_].in, rank_);
 }
 
 World::World(const Cluster& cluster_, const WorldSize& size_) : cluster(cluster_), size(size_) {

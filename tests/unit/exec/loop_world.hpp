@@ -3,7 +3,6 @@
 // a put and its arrival, threads are held up at random.
 #pragma once
 
-#include <barrier>
 #include <deque>
 #include <map>
 #include <memory>
@@ -16,11 +15,9 @@
 #include "collectives/exec/loop/loop_arguments.hpp"
 #include "collectives/exec/loop/network_hop.hpp"
 #include "collectives/plan/algorithm.hpp"
+#include "unit/gpu/host_group.hpp"
 
 namespace twohop::loop_test {
-
-/// Gives the core away now and then, for a random while.
-void random_delay();
 
 /// A link of the fabric: what the sender has put and the receiver has not taken yet.
 struct Wire {

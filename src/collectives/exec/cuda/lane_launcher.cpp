@@ -23,7 +23,7 @@ Result<> load(twohopDataType_t type) {
 
 }  // namespace
 
-Result<LaneLauncher> LaneLauncher::create(uint32_t max_lanes) {
+Result<LaneLauncher> LaneLauncher::create() {
   int device = 0, sms = 0, cooperative = 0;
   for (cudaError_t e : {cudaGetDevice(&device), cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device),
                         cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, device)})
@@ -43,11 +43,6 @@ Result<LaneLauncher> LaneLauncher::create(uint32_t max_lanes) {
   }
   LaneLauncher launcher;
   launcher.resident_lanes_ = twohop::resident_lanes(sms, fewest, kLanesPerBlock);
-  if (launcher.resident_lanes_ < max_lanes)
-    return make_error(
-        twohopInvalidUsage,
-        "GPU {} keeps {} lanes resident ({} multiprocessors), calls need up to {}; lower TWOHOP_NCHANNELS", device,
-        launcher.resident_lanes_, sms, max_lanes);
   return launcher;
 }
 

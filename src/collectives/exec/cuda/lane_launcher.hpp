@@ -12,13 +12,13 @@ namespace twohop {
 class LaneLauncher {
  public:
   /// Loads the kernels of all types into the current device's context and asks how many of their blocks fit on it at
-  /// the same time. `max_lanes` is the largest number of lanes that a call may have; the error says how many fit.
-  static Result<LaneLauncher> create(uint32_t max_lanes);
+  /// the same time.
+  static Result<LaneLauncher> create();
 
   /// Lanes whose blocks are resident together, whatever the type.
   uint32_t resident_lanes() const { return resident_lanes_; }
 
-  /// Enqueues the call on `stream`; returns at once. Pre: call.lane_count <= max_lanes.
+  /// Enqueues the call on `stream`; returns at once. Pre: call.lane_count <= resident_lanes().
   Result<> launch(twohopDataType_t type, const LoopCall& call, cudaStream_t stream) const;
 
  private:

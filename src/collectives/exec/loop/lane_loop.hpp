@@ -69,6 +69,7 @@ class LaneLoop {
       const uint64_t* finished = word_of(page_of(c_.boards[i]).finished.value);
       if (!wait_until([&] { return reached(load_acquire(finished) + 2, number); })) return false;
     }
+    store_release(&c_.report->started, number);
     for (uint32_t i = 0; i < c_.out_count; ++i) begin(c_.out[i]);
     for (uint32_t i = 0; i < c_.in_count; ++i) begin(c_.in[i]);
     for (int i = 0; i < c_.locals; ++i) {
@@ -96,6 +97,8 @@ class LaneLoop {
     c_.state->lanes_done = 0;
     c_.state->finished = number_;
     for (int i = 0; i < c_.locals; ++i) store_release(word_of(page_of(c_.boards_of_me[i]).finished.value), number_);
+    if (c_.launch != 0) store_release(&c_.report->launch, c_.launch);
+    store_release(&c_.report->finished, number_);
   }
 
   // ---- Calls must match ----
@@ -117,6 +120,7 @@ class LaneLoop {
     LoopReport& r = *c_.report;
     if (fetch_add(&c_.state->faults, 1) == 0) {
       r.who = who;
+      r.ours = c_.signature;
       r.theirs = theirs;
       r.call = number_;
       store_release(&r.fault, static_cast<uint64_t>(fault));
@@ -138,7 +142,7 @@ class LaneLoop {
         signal();
         return true;
       case StepKind::kPut:
-        return leader([&] { return put(s, round); }) != 0;
+        return put(s, round);
       case StepKind::kRelease:
         return leader([&] { return release(s); }) != 0;
       default: {
@@ -203,25 +207,48 @@ class LaneLoop {
   }
 
   TWOHOP_HD bool put(const BoundStep& s, int64_t round) {
+    const uint64_t pieces = leader([&] { return wait_for_slot(s, round) ? find_pieces(s, round) : 0; });
+    if (pieces == 0) return false;
+    if (c_.staging) stage(s.link, pieces);
+    return leader([&] { return push_put(s, pieces); }) != 0;
+  }
+  TWOHOP_HD bool wait_for_slot(const BoundStep& s, int64_t round) {
     const auto number = static_cast<uint64_t>(s.target.at(round));
     const auto slots = static_cast<uint64_t>(c_.places.put_slots);
-    LoopLink& link = c_.out[s.link];
+    const LoopLink& link = c_.out[s.link];
     const uint64_t must_be_consumed = number < slots ? link.before_last : link.start + number - slots + 1;
     const uint64_t* consumed = &c_.out_words[s.link].consumed;
-    if (!wait_until([&] { return reached(load_acquire(consumed), must_be_consumed); })) return false;
-    PutPiece(&pieces)[2] = g_.scratch().pieces;
-    const int n = pieces_of_put(g_.scratch().places, s, lane_.channel, round, c_.frame_chunks, pieces);
-    if (n == 0) return fail(LoopFault::kPutTooScattered, s.link, 0);
-    ++link.posted;
+    return wait_until([&] { return reached(load_acquire(consumed), must_be_consumed); });
+  }
+  TWOHOP_HD uint64_t find_pieces(const BoundStep& s, int64_t round) {
+    const int n = pieces_of_put(g_.scratch().places, s, lane_.channel, round, c_.frame_chunks, g_.scratch().pieces);
+    if (n == 0) fail(LoopFault::kPutTooScattered, s.link, 0);
+    return static_cast<uint64_t>(n);
+  }
+  /// A slot of the staging memory is free when the receiver's slot is: what was consumed has been sent.
+  TWOHOP_HD void stage(uint32_t link, uint64_t pieces) {
+    for (uint64_t i = 0; i < pieces; ++i) {
+      const PutPiece& p = g_.scratch().pieces[i];
+      if (p.bytes > 0) element::copy_chunk(g_, staged(link, p), p.source, p.bytes);
+    }
+    g_.sync();
+  }
+  TWOHOP_HD std::byte* staged(uint32_t link, const PutPiece& p) const {
+    return c_.staging + link * 2 * c_.places.inbox_bytes + p.inbox_offset;
+  }
+  TWOHOP_HD bool push_put(const BoundStep& s, uint64_t pieces) {
+    ++c_.out[s.link].posted;
     return c_.queue.push([&](auto free) { return wait_until(free); },
                          [&](PutEntry& e) {
                            e.request = PutRequest::kPut;
                            e.link = s.link;
                            e.call = number_;
                            e.signature = c_.signature;
-                           e.pieces = static_cast<uint32_t>(n);
-                           for (int i = 0; i < n; ++i)
-                             e.piece[i] = {pieces[i].source, pieces[i].inbox_offset, pieces[i].bytes};
+                           e.pieces = static_cast<uint32_t>(pieces);
+                           for (uint64_t i = 0; i < pieces; ++i) {
+                             const PutPiece& p = g_.scratch().pieces[i];
+                             e.piece[i] = {c_.staging ? staged(s.link, p) : p.source, p.inbox_offset, p.bytes};
+                           }
                          });
   }
   TWOHOP_HD bool release(const BoundStep& s) {

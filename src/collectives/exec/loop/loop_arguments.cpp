@@ -34,7 +34,7 @@ void set_arguments(LoopCall& to, const Call& call, const Frame& frame, const Lay
 }
 
 std::optional<Error> fault_of(const LoopReport& report, const std::vector<int>& local_ranks,
-                              const std::vector<LinkId>& in_links, int rank, uint64_t ours) {
+                              const std::vector<LinkId>& in_links, int rank) {
   const auto fault = static_cast<LoopFault>(load_acquire(&report.fault));
   if (fault == LoopFault::kNone) return std::nullopt;
   if (fault == LoopFault::kPutTooScattered)
@@ -43,7 +43,7 @@ std::optional<Error> fault_of(const LoopReport& report, const std::vector<int>& 
   Error e = make_error(twohopInvalidUsage,
                        "call {} does not match: rank {} calls {}, rank {} calls {}. All ranks must make the same calls "
                        "in the same order; nothing was computed",
-                       report.call, rank, describe_signature(ours), other, describe_signature(report.theirs));
+                       report.call, rank, describe_signature(report.ours), other, describe_signature(report.theirs));
   e.scope = Scope::kCommunicator;
   e.rank = other;
   return e;

@@ -21,6 +21,6 @@ void set_arguments(LoopCall& to, const Call& call, const Frame& frame, const Lay
 
 /// What the report of a call says, for the user; nothing while it says nothing.
 std::optional<Error> fault_of(const LoopReport& report, const std::vector<int>& local_ranks,
-                              const std::vector<LinkId>& in_links, int rank, uint64_t signature);
+                              const std::vector<LinkId>& in_links, int rank);
 
 }  // namespace twohop

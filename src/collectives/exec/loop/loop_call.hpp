@@ -44,12 +44,19 @@ struct alignas(kCacheLine) LoopLinkWords {
   } tags[4] = {};  // in: of the latest put of call c at [c % 4]
 };
 
-/// How the call ended, where not well. Written by one lane of the kernel, read by the progress thread.
 enum class LoopFault : uint64_t { kNone, kMismatchLocal, kMismatchLink, kPutTooScattered };
+
+/// What a rank's kernels and its progress thread tell each other, in host memory that both reach.
 struct LoopReport {
-  uint64_t stop = 0;  // not 0: all lanes give up; set by the kernel itself or by the CPU (abort, timeout)
-  uint64_t who = 0, theirs = 0, call = 0;  // local rank or in link; signature; call number
-  uint64_t fault = 0;                      // LoopFault, published last
+  /// Not 0: all lanes give up. Set by the CPU (abort, timeout, lost rank), and by the kernel itself at a fault.
+  alignas(kCacheLine) uint64_t stop = 0;
+  // By the kernel: how far calls are; and what went wrong, where something did.
+  alignas(kCacheLine) uint64_t started = 0;  // number of the latest call
+  uint64_t finished = 0;
+  uint64_t launch = 0;            // the latest finished call's LoopCall::launch that was not 0
+  uint64_t who = 0, call = 0;     // local rank or in link; call number
+  uint64_t ours = 0, theirs = 0;  // signatures
+  uint64_t fault = 0;             // LoopFault, published last
 };
 
 struct LoopLane {
@@ -83,7 +90,11 @@ struct LoopCall {
   const LoopLinkWords* in_words = nullptr;
   uint32_t out_count = 0, in_count = 0;
   PutQueue queue;
+  /// Where puts are copied before they are sent, at (out link, inbox offset): host memory, for networks that cannot
+  /// read the GPU's. Null: puts are sent from where they lie.
+  std::byte* staging = nullptr;
   LoopReport* report = nullptr;
+  uint64_t launch = 0;  // numbers the launches that the CPU waits for; 0: a captured one, which may be replayed
 };
 
 /// What a lane's group of threads shares.
@@ -91,8 +102,8 @@ struct LoopScratch {
   CallPlaces places;  // of this call
   const std::byte* srcs[kMaxReduceSources];
   Scalar scales[kMaxReduceSources];
-  uint64_t said[2];    // by the leader
-  PutPiece pieces[2];  // the leader's own
+  uint64_t said[2];  // by the leader
+  PutPiece pieces[2];
 };
 
 TWOHOP_HD inline uint64_t* word_of(std::atomic<uint64_t>& word) {

@@ -26,6 +26,8 @@ class NetworkHop {
 
   /// One turn, without waiting: true when something moved. The error is the endpoint's.
   Result<bool> progress();
+  /// Something in the queue has not been taken yet.
+  bool has_requests() const { return queue_.front() != nullptr; }
 
  private:
   bool take_requests();
