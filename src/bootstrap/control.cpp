@@ -10,8 +10,8 @@
 
 #include "base/options.hpp"
 #include "bootstrap/rendezvous.hpp"
-#include "bootstrap/unique_id.hpp"
 #include "bootstrap/tree.hpp"
+#include "bootstrap/unique_id.hpp"
 #include "bootstrap/watcher.hpp"
 #include "bootstrap/wire.hpp"
 

@@ -234,6 +234,23 @@ TEST(Fault, StrikesTheRequestThatWasNamed) {
   EXPECT_EQ(pair.a.next().status, IBV_WC_WR_FLUSH_ERR);
 }
 
+TEST(Fault, MayLoseOnlyTheAcknowledgement) {
+  for (const bool done : {true, false}) {
+    use_settings(std::string("fail=dev0:qp-send:2:RETRY_EXC_ERR") + (done ? ":done" : ""));
+    Pair pair;
+    std::memset(pair.b.memory.data(), 0, 64);
+    std::memset(pair.a.memory.data(), 7, 64);
+    auto to = pair.b.address();
+    for (uint64_t i = 1; i <= 3; i++, to.memory += 8) pair.a.post(IBV_WR_RDMA_WRITE, 8, to, i);
+    EXPECT_EQ(pair.a.next().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(pair.a.next().status, IBV_WC_RETRY_EXC_ERR);
+    EXPECT_EQ(pair.a.next().status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(pair.b.memory[0], 7);
+    EXPECT_EQ(pair.b.memory[8], done ? 7 : 0);
+    EXPECT_EQ(pair.b.memory[16], 0);
+  }
+}
+
 TEST(Fault, CountsOnlyRequestsOfItsKindAndDevice) {
   use_settings("fail=dev1:read:1:REM_ABORT_ERR");
   Shape second;

@@ -31,8 +31,8 @@ TEST(Settings, AreReadInTheirUnits) {
 }
 
 TEST(Settings, ListsOfChangesAndFaults) {
-  auto s =
-      read("down=dev0@3s,up=dev0@5s,fail=dev1:qp-send:100:REM_OP_ERR,fail=dev0:read:1:REM_ACCESS_ERR,gids=ip2+ll1");
+  auto s = read(
+      "down=dev0@3s,up=dev0@5s,fail=dev1:qp-send:100:REM_OP_ERR,fail=dev0:read:1:REM_ACCESS_ERR:done,gids=ip2+ll1");
   EXPECT_TRUE(s.corruptions.empty());
   s.corruptions = read("corrupt=dev1:write:7").corruptions;
   ASSERT_EQ(s.corruptions.size(), 1u);
@@ -44,6 +44,9 @@ TEST(Settings, ListsOfChangesAndFaults) {
   ASSERT_EQ(s.faults.size(), 2u);
   EXPECT_EQ(s.faults[0].nth, 100u);
   EXPECT_EQ(s.faults[0].status, IBV_WC_REM_OP_ERR);
+  EXPECT_FALSE(s.faults[0].done);
+  EXPECT_EQ(s.faults[1].status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_TRUE(s.faults[1].done);
   EXPECT_EQ(s.gids, (std::vector{softnic::GidKind::kIpV2, softnic::GidKind::kLinkLocalV1}));
 }
 

@@ -27,13 +27,17 @@ bool IdleEndpoint::try_take() {
 /// The watcher sets `wanted_` before it tries, and this looks at it after letting go: one of the two sees the other.
 void IdleEndpoint::give() {
   owner_.store(kNobody);
-  if (wanted_.load()) watcher_->wake();
+  if (wanted_.load()) wake();
 }
 
 void IdleEndpoint::close() {
   if (owner_.load() != kCall) take();
   closed_.store(true, std::memory_order_release);
-  watcher_->wake();
+  wake();
+}
+
+void IdleEndpoint::wake() {
+  if (const auto watcher = watcher_.lock()) watcher->wake();
 }
 
 void IdleEndpoint::serve(std::span<const pollfd> polled) {

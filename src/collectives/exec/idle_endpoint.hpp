@@ -21,7 +21,7 @@ class IdleEndpoint : public Watched {
   /// Null where nobody will need it, or there is no watcher: then a peer in need waits for the next call.
   static std::shared_ptr<IdleEndpoint> watch(Endpoint& endpoint);
   /// For a connected endpoint, which must live until close().
-  explicit IdleEndpoint(Endpoint& endpoint, std::shared_ptr<Watcher> watcher)
+  explicit IdleEndpoint(Endpoint& endpoint, std::weak_ptr<Watcher> watcher)
       : endpoint_(endpoint), fd_(::fcntl(endpoint.attention_fd(), F_DUPFD_CLOEXEC, 0)), watcher_(std::move(watcher)) {}
 
   /// Waits while somebody else has it. Pre: no call has taken it.
@@ -37,10 +37,11 @@ class IdleEndpoint : public Watched {
   int patience_ms() override { return again_ ? 1 : -1; }
 
  private:
+  void wake();
   enum Owner : int { kNobody, kCall, kWatcher };
   Endpoint& endpoint_;
-  Fd fd_;  // its own, so that its number stays taken
-  std::shared_ptr<Watcher> watcher_;
+  Fd fd_;                           // its own, so that its number stays taken
+  std::weak_ptr<Watcher> watcher_;  // which holds this; the communicator's control channel holds it
   std::atomic<int> owner_{kNobody};
   std::atomic<bool> wanted_{false}, closed_{false};
   bool again_ = false;  // the watcher's
