@@ -38,11 +38,13 @@ std::vector<Workload> workloads(const PerfOptions& options, const std::vector<si
 /// Everything that is printed; only on rank 0.
 class Printer {
  public:
-  Printer(const PerfOptions& options, const Session& session) : options_(options), session_(session) {}
+  Printer(const PerfOptions& options, const Session& session, const Place& place)
+      : options_(options), session_(session), place_(place) {}
 
   void preamble() {
     bool factor = options_.step_factor > 1;
     std::string ranks = session_.describe_ranks();  // all ranks take part
+    if (place_.on_gpu()) ranks += fmt::format("# Buffers of rank 0 in {}, timed by CUDA events\n", place_.name());
     print(
         fmt::format("# twohop allreduce_perf version {}.{}.{}\n"
                     "# nThread 1 nGpus 0 minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg iters: "
@@ -53,14 +55,14 @@ class Printer {
   }
   /// With one scheme rows appear as they are measured; several would mix, so their blocks follow at the end.
   void begin_cycle() {
-    if (live()) print("# scheme " + options_.schemes[0] + "\n" + table_header(extra()));
+    if (live()) print("# scheme " + schemes()[0] + "\n" + table_header(extra()));
   }
   void add(const std::vector<Row>& rows) {
     if (!live()) return;
     for (const Row& row : rows) print(line(row));
   }
   void end_cycle(const std::vector<Row>& rows) {
-    for (const auto& scheme : options_.schemes) {
+    for (const auto& scheme : schemes()) {
       if (!live()) {
         print("# scheme " + scheme + "\n" + table_header(extra()));
         for (const Row& row : rows)
@@ -68,11 +70,16 @@ class Printer {
       }
       footer(rows, scheme);
     }
-    if (!live()) print(comparison(rows, options_.schemes, session_.shape()));
+    if (!live()) print(comparison(rows, schemes(), session_.shape()));
   }
 
  private:
-  bool live() const { return options_.schemes.size() == 1; }
+  bool live() const { return session_.schemes().size() == 1; }
+  std::vector<std::string> schemes() const {
+    std::vector<std::string> names;
+    for (const auto& scheme : session_.schemes()) names.push_back(scheme.name);
+    return names;
+  }
   ExtraColumns extra() const { return {options_.per_iteration, options_.verbs}; }
   std::string line(const Row& row) const { return table_row(row, session_.nranks(), extra()); }
 
@@ -99,6 +106,7 @@ class Printer {
 
   const PerfOptions& options_;
   const Session& session_;
+  const Place& place_;
 };
 
 bool write_file(const std::string& path, const std::string& text) {
@@ -110,13 +118,13 @@ bool write_file(const std::string& path, const std::string& text) {
   return false;
 }
 
-int run(const PerfOptions& options, const Session& session, const std::vector<size_t>& buckets) {
+int run(const PerfOptions& options, const Session& session, Place& place, const std::vector<size_t>& buckets) {
   auto list = workloads(options, buckets);
   size_t largest = 0;
   for (const auto& w : list) largest = std::max(largest, *std::max_element(w.bytes.begin(), w.bytes.end()));
   if (!all_ranks_ready(options, session, largest)) return 2;
-  Bench bench(session, options, largest);
-  Printer printer(options, session);
+  Bench bench(session, place, options, largest);
+  Printer printer(options, session, place);
   printer.preamble();
   std::vector<Row> all;
   int exit_code = 0;
@@ -156,10 +164,16 @@ int main_with_ranks(const PerfOptions& options, int* argc, char*** argv) {
   if (auto* error = std::get_if<std::string>(&started)) return say(*error), 2;
   const auto& launcher = std::get<Launcher>(started);
   int exit_code = 0;
+  std::unique_ptr<Place> place = host_place();
+  if (options.device) {  // before the communicators, which take the GPU that is current then
+    auto gpu = gpu_place(launcher.rank());
+    if (auto* why = std::get_if<std::string>(&gpu)) return say("--device: " + *why), 2;
+    place = std::move(std::get<std::unique_ptr<Place>>(gpu));
+  }
   {
     Session session(launcher, options);
     try {
-      exit_code = run(options, session, buckets);
+      exit_code = run(options, session, *place, buckets);
     } catch (const std::bad_alloc&) {  // the other ranks cannot wait for this one
       say(fmt::format("rank {} of {}: out of memory: give a smaller -e/--maxbytes, fewer sizes, or a smaller -n",
                       session.rank(), session.nranks()));

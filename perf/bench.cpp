@@ -6,11 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <map>
-#include <new>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -21,11 +18,6 @@ namespace {
 constexpr size_t kRounds = 5;
 constexpr size_t kGuardBytes = 128;  // after the receive buffer: must stay as they are
 constexpr unsigned char kGuard = 0xa5;
-constexpr std::align_val_t kAlign{4096};
-
-double now_us() {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// For gathering: a struct of doubles as numbers.
 template <class Counts>
@@ -59,25 +51,22 @@ struct Bench::Samples {
   }
 };
 
-Bench::Bench(const Session& session, const PerfOptions& options, size_t max_bytes)
-    : session_(session), options_(options), buffer_bytes_(max_bytes) {
-  rounds_ = options.schemes.size() > 1 ? std::min<size_t>(kRounds, static_cast<size_t>(options.iters)) : 1;
-  send_ = new (kAlign) unsigned char[max_bytes + kGuardBytes];
-  recv_ = new (kAlign) unsigned char[max_bytes + kGuardBytes];
-  std::memset(send_, 0, max_bytes + kGuardBytes);
-  std::memset(recv_, 0, max_bytes + kGuardBytes);
+Bench::Bench(const Session& session, Place& place, const PerfOptions& options, size_t max_bytes)
+    : session_(session), place_(place), options_(options), buffer_bytes_(max_bytes) {
+  rounds_ = session.schemes().size() > 1 ? std::min<size_t>(kRounds, static_cast<size_t>(options.iters)) : 1;
+  send_ = place_.allocate(max_bytes + kGuardBytes);
+  recv_ = place_.allocate(max_bytes + kGuardBytes);
+  if (place_.on_gpu()) shadow_ = std::make_unique<unsigned char[]>(max_bytes + kGuardBytes);
 }
 
 Bench::~Bench() {
-  operator delete[](send_, kAlign);
-  operator delete[](recv_, kAlign);
+  place_.free(send_);
+  place_.free(recv_);
 }
 
 void Bench::call(const Case& c, size_t scheme, size_t which) const {
-  twohopComm_t comm = session_.schemes()[scheme].comm;
-  const void* from = c.in_place ? recv_ : send_;
-  session_.require(twohopAllReduce(from, recv_, c.counts[which], c.type.type, c.ops[scheme], comm, nullptr),
-                   "twohopAllReduce", comm);
+  session_.all_reduce(scheme, c.in_place ? recv_ : send_, recv_, c.counts[which], c.type.type, c.ops[scheme],
+                      place_.stream());
 }
 
 void Bench::time_batch(const Case& c, size_t scheme, int iters, Samples& samples) const {
@@ -85,47 +74,76 @@ void Bench::time_batch(const Case& c, size_t scheme, int iters, Samples& samples
   size_t calls = c.counts.size();
   const bool ask_devices = options_.verbs || !options_.json_file.empty();  // it takes a while: not near the clock
   const twohopCounters_t at_start = read_counters(comm, ask_devices);
-  session_.require(twohopBarrier(comm, nullptr), "twohopBarrier", comm);
+  session_.require(twohopBarrier(comm, place_.stream()), "twohopBarrier", comm);
   twohopCounters_t before = read_counters(comm, false);
-  double last = now_us();
+  auto take = [&](size_t call_of_first) {
+    size_t k = call_of_first;
+    for (double us : place_.take_laps()) samples.times_us[k++ % calls].push_back(us);
+  };
+  place_.lap();
   for (int i = 0; i < iters; ++i)
     for (size_t k = 0; k < calls; ++k) {
       call(c, scheme, k);
-      double now = now_us();
-      samples.times_us[k].push_back(now - last);
-      last = now;
-      if (calls == 1) continue;  // one call: it is counted over the whole batch, outside the clock
+      place_.lap();
+      if (calls == 1 || place_.on_gpu()) continue;  // one call: it is counted over the whole batch, outside the clock
+      take(k);
       const twohopCounters_t after = read_counters(comm, false);
       samples.count(k, std::exchange(before, after), after);
-      last = now_us();
+      place_.lap();
     }
+  take(0);
   if (calls == 1) samples.count(0, before, read_counters(comm, false));
   samples.retries.add(at_start, read_counters(comm, ask_devices));
 }
 
-void Bench::check(const Case& c, size_t scheme, Samples& samples) const {
+/// Input of this rank, and the guard behind it.
+void Bench::fill(const Case& c, unsigned char* buffer, size_t count) const {
+  unsigned char* at = shadow_ ? shadow_.get() : buffer;
+  c.pattern.fill_input(session_.rank(), at, count);
+  if (shadow_) place_.write(buffer, at, count * c.type.bytes);
+}
+
+void Bench::guard(unsigned char* from, size_t bytes) const {
+  unsigned char* at = shadow_ ? shadow_.get() : from;
+  std::memset(at, kGuard, bytes);
+  if (shadow_) place_.write(from, at, bytes);
+}
+
+/// Of the result, of the input that must be as it was, and of the guard behind the result.
+uint64_t Bench::wrong_elements(const Case& c, size_t count) {
+  const size_t bytes = count * c.type.bytes;
+  auto seen = [&](const unsigned char* buffer, size_t n) {
+    if (!shadow_) return buffer;
+    place_.read(shadow_.get(), buffer, n);
+    return static_cast<const unsigned char*>(shadow_.get());
+  };
+  const unsigned char* result = seen(recv_, bytes + kGuardBytes);
+  uint64_t wrong = c.pattern.count_wrong_result(result, count);
+  wrong += static_cast<uint64_t>(
+      std::count_if(result + bytes, result + bytes + kGuardBytes, [](unsigned char b) { return b != kGuard; }));
+  if (!c.in_place) wrong += c.pattern.count_wrong_input(session_.rank(), seen(send_, bytes), count);
+  return wrong;
+}
+
+void Bench::check(const Case& c, size_t scheme, Samples& samples) {
   for (size_t k = 0; k < c.counts.size(); ++k) {
     size_t count = c.counts[k], bytes = count * c.type.bytes;
     for (int repeat = 0; repeat < options_.checks; ++repeat) {
-      c.pattern.fill_input(session_.rank(), c.in_place ? recv_ : send_, count);
-      if (!c.in_place) std::memset(recv_, kGuard, bytes);
-      std::memset(recv_ + bytes, kGuard, kGuardBytes);
+      fill(c, c.in_place ? recv_ : send_, count);
+      c.in_place ? guard(recv_ + bytes, kGuardBytes) : guard(recv_, bytes + kGuardBytes);
       call(c, scheme, k);
-      uint64_t wrong = c.pattern.count_wrong_result(recv_, count);
-      if (!c.in_place) wrong += c.pattern.count_wrong_input(session_.rank(), send_, count);
-      wrong += static_cast<uint64_t>(
-          std::count_if(recv_ + bytes, recv_ + bytes + kGuardBytes, [](unsigned char b) { return b != kGuard; }));
-      samples.wrong[k] += static_cast<double>(wrong);
+      if (!place_.wait()) session_.require(twohopUnhandledCudaError, "waiting for the stream", nullptr);
+      samples.wrong[k] += static_cast<double>(wrong_elements(c, count));
     }
   }
 }
 
-std::vector<Bench::Samples> Bench::run(const Case& c) const {
+std::vector<Bench::Samples> Bench::run(const Case& c) {
   size_t nschemes = session_.schemes().size();
   std::vector<Samples> samples(nschemes, Samples(c.counts.size()));
   size_t most = *std::max_element(c.counts.begin(), c.counts.end());
-  c.pattern.fill_input(session_.rank(), send_, most);
-  c.pattern.fill_input(session_.rank(), recv_, most);
+  fill(c, send_, most);
+  fill(c, recv_, most);
   for (size_t s = 0; s < nschemes; ++s)
     for (int i = 0; i < options_.warmup; ++i)
       for (size_t k = 0; k < c.counts.size(); ++k) call(c, s, k);

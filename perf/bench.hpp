@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pattern.hpp"
+#include "place.hpp"
 #include "result_row.hpp"
 #include "session.hpp"
 
@@ -21,7 +22,7 @@ struct Workload {
 class Bench {
  public:
   /// Buffers for calls up to `max_bytes` are made and touched once, here.
-  Bench(const Session& session, const PerfOptions& options, size_t max_bytes);
+  Bench(const Session& session, Place& place, const PerfOptions& options, size_t max_bytes);
   ~Bench();
 
   /// Rows of all schemes: per scheme one for each call, then one for the step if it is one. All ranks get the same.
@@ -33,8 +34,8 @@ class Bench {
 
   void call(const Case& c, size_t scheme, size_t which) const;
   void time_batch(const Case& c, size_t scheme, int iters, Samples& samples) const;
-  void check(const Case& c, size_t scheme, Samples& samples) const;
-  std::vector<Samples> run(const Case& c) const;
+  void check(const Case& c, size_t scheme, Samples& samples);
+  std::vector<Samples> run(const Case& c);
   Measurement merge(const std::vector<Samples>& of_ranks, size_t first, size_t last, size_t rounds) const;
   std::vector<Samples> share(const Samples& mine, size_t calls) const;
   std::vector<twohopRedOp_t> make_ops(const TypeInfo& type, Op op) const;
@@ -42,10 +43,15 @@ class Bench {
                    std::vector<Row>& rows) const;
   void progress(const Case& c, size_t scheme, size_t round) const;
 
+  void fill(const Case& c, unsigned char* buffer, size_t count) const;
+  void guard(unsigned char* from, size_t bytes) const;
+  uint64_t wrong_elements(const Case& c, size_t count);
   const Session& session_;
+  Place& place_;
   const PerfOptions& options_;
   size_t rounds_;
-  unsigned char *send_ = nullptr, *recv_ = nullptr;
+  unsigned char *send_ = nullptr, *recv_ = nullptr;  // where the place is
+  std::unique_ptr<unsigned char[]> shadow_;          // a buffer of the place's, as the host sees it
   size_t buffer_bytes_ = 0;
 };
 

@@ -95,6 +95,11 @@ void add_own_flags(CLI::App& app, PerfOptions& o) {
       "--verbs", o.verbs,
       "adds puts bells WRs signals rail_bytes retries: what the network did in the row's timed iterations, all "
       "ranks together");
+  app.add_flag("--device", o.device,
+               "buffers in the memory of GPU (rank modulo number of GPUs), calls on a stream, timed by its events");
+  app.add_option("--baseline", o.baseline,
+                 "nccl: measures NCCL's all-reduce too, as a scheme of that name; ranks on one node, with --device")
+      ->check(CLI::IsMember({"nccl"}));
   app.add_option("--tune", o.tune_file,
                  "measures all schemes unless --scheme names some, and writes the fastest of each size into this file, "
                  "for TWOHOP_TUNER_FILE")
@@ -121,6 +126,9 @@ void add_gpu_flags(CLI::App& app) {
 void check_combinations(const PerfOptions& o) {
   if (o.min_bytes > o.max_bytes)
     throw CLI::ValidationError("-b " + std::to_string(o.min_bytes), "is above -e " + std::to_string(o.max_bytes));
+  if (!o.baseline.empty() && !o.device) throw CLI::ValidationError("--baseline " + o.baseline, "needs --device");
+  if (!o.baseline.empty() && std::find(o.ops.begin(), o.ops.end(), "mulsum") != o.ops.end())
+    throw CLI::ValidationError("--baseline " + o.baseline, "has no -o mulsum");
   if (o.step_factor <= 1 && o.step_bytes == 0 && o.min_bytes != o.max_bytes)
     throw CLI::ValidationError("-i 0", "never reaches -e: give -i above 0, or -f above 1");
 }

@@ -18,12 +18,13 @@ struct PerfOptions {
   size_t min_bytes = 32 << 20, max_bytes = 32 << 20, step_bytes = 1 << 20;
   size_t step_factor = 1;  // 1: step by step_bytes
   int iters = 20, warmup = 1, checks = 1, cycles = 1;
-  bool per_iteration = false, verbs = false;
+  bool per_iteration = false, verbs = false, device = false;
   Average average = Average::kMean;
   double timeout_s = 0;
   int ranks_per_node = 0;
   std::vector<std::string> ops{"sum"}, types{"float"}, schemes{"auto"};
   std::string json_file, buckets_file, tune_file;
+  std::string baseline;  // "nccl" or none
 };
 
 /// Why there is nothing to run: --help (exit_code 0, text for stdout) or a bad argument (2, text for stderr).

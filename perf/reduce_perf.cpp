@@ -2,6 +2,7 @@
 //
 //   reduce_perf                                    sums of every type, 2, 4 and 8 sources, every instruction set
 //   reduce_perf --benchmark_filter='float/.*/8'    any of Google Benchmark's flags
+//   reduce_perf --device                           float sums on GPU 0 instead, beside its own copy bandwidth
 //   reduce_perf --benchmark_filter='max'           the other operations: prod, max, min, avg
 //
 // Names are type/operation/instruction set/regime/sources. `cache` is the executor's case, chunks of 128 KiB; `stream`
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "device/reduce.hpp"
+#include "reduce_gpu.hpp"
 
 namespace twohop {
 namespace {
@@ -118,6 +120,7 @@ bool given(const std::vector<char*>& args, const char* flag) {
 
 int main(int argc, char** argv) {
   std::vector<char*> args(argv, argv + argc);
+  if (argc == 2 && std::strcmp(argv[1], "--device") == 0) return twohop::reduce_on_gpu();
   const bool filtered = twohop::given(args, "--benchmark_filter");
   // Defaults that the command line may override.
   static char repetitions[] = "--benchmark_repetitions=5", interleave[] = "--benchmark_enable_random_interleaving=true",

@@ -16,12 +16,49 @@ Session::Session(const Launcher& launcher, const PerfOptions& options) : launche
   nnodes_ = shape.nnodes;
   node_ = shape.node;
   local_rank_ = shape.local_rank;
+  if (options.baseline == "nccl") add_nccl();
+}
+
+void Session::add_nccl() {
+  const auto give_up = [&](const std::string& why) {
+    if (rank() == 0) fmt::print(stderr, "allreduce_perf: --baseline nccl: {}\n", why);
+    launcher_.leave(2);
+  };
+  if (nnodes_ > 1) give_up("the ranks must be on one node");
+  auto loaded = Nccl::load();
+  if (auto* why = std::get_if<std::string>(&loaded)) give_up(*why);
+  nccl_ = std::get<Nccl>(loaded);
+  Nccl::UniqueId id{};
+  if (rank() == 0) require_nccl(nccl_->unique_id(&id), "ncclGetUniqueId");
+  require(twohopBroadcast(&id, &id, sizeof id, twohopUint8, 0, control_, nullptr), "twohopBroadcast", control_);
+  SchemeCommunicator baseline{"nccl", control_, nullptr};
+  require_nccl(nccl_->init(&baseline.nccl, nranks(), id, rank()), "ncclCommInitRank");
+  schemes_.push_back(baseline);
+}
+
+void Session::require_nccl(int result, const char* call) const {
+  if (result == 0) return;
+  fmt::print(stderr, "allreduce_perf: rank {} of {}: {}: {}\n", rank(), nranks(), call, nccl_->text(result));
+  launcher_.leave(3);
+}
+
+void Session::all_reduce(size_t scheme, const void* send, void* recv, size_t count, twohopDataType_t type,
+                         twohopRedOp_t op, twohopStream_t stream) const {
+  const SchemeCommunicator& s = schemes_[scheme];
+  if (s.nccl)
+    require_nccl(nccl_->all_reduce(send, recv, count, type, op, s.nccl, stream), "ncclAllReduce");
+  else
+    require(twohopAllReduce(send, recv, count, type, op, s.comm, stream), "twohopAllReduce", s.comm);
 }
 
 Session::~Session() {
   // Nobody leaves while another rank may still be sending to it.
   require(twohopBarrier(control_, nullptr), "twohopBarrier", control_);
-  for (auto& scheme : schemes_) (void)twohopCommDestroy(scheme.comm);
+  for (auto& scheme : schemes_)
+    if (scheme.nccl)
+      nccl_->destroy(scheme.nccl);
+    else
+      (void)twohopCommDestroy(scheme.comm);
   (void)twohopCommDestroy(control_);
 }
 

@@ -1,11 +1,13 @@
 // All ranks of one run: one communicator per scheme to be measured, and one apart from them to gather the figures with.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "launcher.hpp"
+#include "nccl_baseline.hpp"
 #include "perf_options.hpp"
 #include "result_row.hpp"
 
@@ -13,7 +15,8 @@ namespace twohop::perf {
 
 struct SchemeCommunicator {
   std::string name;
-  twohopComm_t comm = nullptr;
+  twohopComm_t comm = nullptr;  // for a baseline too: its barriers and its counters, which stay 0
+  Nccl::Comm nccl = nullptr;    // the baseline
 };
 
 class Session {
@@ -33,6 +36,10 @@ class Session {
 
   /// `mine` of every rank, rank by rank.
   std::vector<double> gather(std::span<const double> mine) const;
+  /// One all-reduce by a scheme; leaves with an explanation where it fails.
+  void all_reduce(size_t scheme, const void* send, void* recv, size_t count, twohopDataType_t type, twohopRedOp_t op,
+                  twohopStream_t stream) const;
+
   /// One line per rank: who runs where.
   std::string describe_ranks() const;
 
@@ -41,9 +48,12 @@ class Session {
 
  private:
   twohopComm_t make(const std::string& algo, const PerfOptions& options) const;
+  void add_nccl();
+  void require_nccl(int result, const char* call) const;
 
   const Launcher& launcher_;
   std::vector<SchemeCommunicator> schemes_;
+  std::optional<Nccl> nccl_;
   twohopComm_t control_ = nullptr;
   int nnodes_ = 1, node_ = 0, local_rank_ = 0;
 };

@@ -152,10 +152,10 @@ TWOHOP_API twohopResult_t twohopCommAbort(twohopComm_t comm);
 /* twohopSuccess while comm is healthy, else the error it has failed with (a lost rank is noticed between calls too). */
 TWOHOP_API twohopResult_t twohopCommGetAsyncError(twohopComm_t comm, twohopResult_t* async_error);
 
-/* ---- Streams: asynchronous calls on host memory ------------------------------------------------------ */
+/* ---- Streams: asynchronous calls. Buffers belong to the library until the stream has passed the call. ---- */
 
-/* A stream runs the calls given to it in order, on a thread of its own. A NULL stream means: block until done.
- * Buffers of an asynchronous call belong to the library until the stream has passed it. */
+/* A stream runs the calls given to it in order, on a thread of its own. A NULL stream means: block until done. Memory
+ * that CUDA knows takes a cudaStream_t in its place, cast; NULL is then CUDA's default stream (docs/gpu.md). */
 TWOHOP_API twohopResult_t twohopStreamCreate(twohopStream_t* stream);
 /* Waits until all calls given so far are done; returns the first error among calls since the last synchronize. */
 TWOHOP_API twohopResult_t twohopStreamSynchronize(twohopStream_t stream);
@@ -279,6 +279,12 @@ typedef struct {
   uint64_t rail_retries[TWOHOP_MAX_RAILS];
   /* The same number at every rank that uses the same port: count such a port's retries once. */
   uint64_t rail_port[TWOHOP_MAX_RAILS];
+
+  /* This rank's rails that were given up, connections that went back to a rail that works again, and the messages that
+   * were sent again over another rail. Counted by the library: they cost nothing to read. */
+  uint64_t rail_failures;
+  uint64_t rail_returns;
+  uint64_t reissued_puts;
 } twohopCounters_t;
 TWOHOP_API twohopResult_t twohopCommGetCounters(twohopComm_t comm, twohopCounters_t* counters);
 

@@ -3,6 +3,7 @@
 #include "api/error.hpp"
 #include "api/group.hpp"
 #include "collectives/exec/call.hpp"
+#include "collectives/exec/gpu/call_place.hpp"
 
 namespace twohop {
 namespace {
@@ -51,18 +52,31 @@ Result<> check_not_destroyed(const Group& group, twohopComm_t comm) {
   return make_error(twohopInvalidUsage, "comm was destroyed earlier in the open group");
 }
 
+StreamKind kind_of(twohopStream_t stream) {
+  if (!stream) return StreamKind::kNull;
+  return LiveStreams::of_process().contains(stream) ? StreamKind::kHostStream : StreamKind::kOther;
+}
+
 /// Runs, hands over or collects the call; its type, operation and handle are right.
 Result<> submit(const Call& call, twohopComm_t comm, twohopStream_t stream) {
-  const Communicator& c = *comm->communicator;
+  Communicator& c = *comm->communicator;
   if (auto ok = check_call(call, c.rank(), c.nranks()); !ok) return ok;
-  if (stream)
+  const StreamKind kind = kind_of(stream);
+  const auto place = place_of(call, kind, c);
+  if (!place) return place.error();
+  const bool on_gpu = *place == CallPlace::kGpu;
+  if (!on_gpu && stream)
     if (auto handle = live(stream); !handle) return handle.error();
   Group& group = Group::of_thread();
   if (group.open()) {
     if (auto ok = check_not_destroyed(group, comm); !ok) return ok;
-    group.add(*comm, call, stream);
+    if (on_gpu)
+      group.add_on_gpu(*comm, call, stream);
+    else
+      group.add(*comm, call, stream);
     return {};
   }
+  if (on_gpu) return c.launch_on_gpu(call, stream);
   return stream ? run_on_stream(*comm, call, *stream) : run_blocking(*comm, call);
 }
 

@@ -41,6 +41,10 @@ void Group::add(twohopComm& comm, const Call& call, twohopStream_t stream) {
   contents_.calls.push_back({comm.shared_from_this(), call, stream, index});
 }
 
+void Group::add_on_gpu(twohopComm& comm, const Call& call, void* stream) {
+  contents_.gpu_calls.push_back({comm.shared_from_this(), call, stream});
+}
+
 void Group::add_destruction(twohopComm& comm) {
   contents_.destructions.push_back(comm.shared_from_this());
 }
@@ -73,7 +77,16 @@ Result<> Group::end() {
 Result<> Group::run(const Contents& contents) {
   FirstError first;
   first.add(join_all(contents.joins));
+  first.add(launch(contents.gpu_calls));
   first.add(run_calls(contents.calls));
+  return first.take();
+}
+
+/// Whatever may allocate comes before the first launch: it could wait for a kernel that waits for one not launched yet.
+Result<> Group::launch(const std::vector<GpuCall>& calls) {
+  FirstError first;
+  for (const GpuCall& c : calls) first.add(c.comm->communicator->prepare_on_gpu(c.call));
+  for (const GpuCall& c : calls) first.add(c.comm->communicator->launch_on_gpu(c.call, c.stream));
   return first.take();
 }
 

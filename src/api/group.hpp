@@ -23,6 +23,8 @@ class Group {
   // Pre: open().
   void add(JoinRequest join) { contents_.joins.push_back(std::move(join)); }
   void add(twohopComm& comm, const Call& call, twohopStream_t stream);
+  /// A call on GPU memory; `stream` is CUDA's.
+  void add_on_gpu(twohopComm& comm, const Call& call, void* stream);
   void add_destruction(twohopComm& comm);
   void add_error(const Error& error);
 
@@ -36,13 +38,20 @@ class Group {
     twohopStream_t stream;  // null: blocking
     int index;              // among the calls of its communicator in this group
   };
+  struct GpuCall {
+    std::shared_ptr<twohopComm> comm;
+    Call call;
+    void* stream;
+  };
   struct Contents {
     std::optional<Error> error;
     std::vector<JoinRequest> joins;
     std::vector<PendingCall> calls;
+    std::vector<GpuCall> gpu_calls;
     std::vector<std::shared_ptr<twohopComm>> destructions;
   };
   static Result<> run(const Contents& contents);
+  static Result<> launch(const std::vector<GpuCall>& calls);
   static Result<> run_calls(const std::vector<PendingCall>& calls);
 
   int depth_ = 0;

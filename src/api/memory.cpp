@@ -11,6 +11,7 @@
 #include "api/comm_handle.hpp"
 #include "api/error.hpp"
 #include "api/group.hpp"
+#include "collectives/exec/gpu/gpu_runtime.hpp"
 
 namespace twohop {
 namespace {
@@ -25,6 +26,18 @@ struct Allocations {
   }
 };
 
+/// Calls on GPUs stage what they send, and what the host would register of it could be gone, or another's, unnoticed.
+Result<> check_not_on_gpu(const void* buffer) {
+  GpuRuntime* runtime = gpu_runtime();
+  if (!runtime) return {};
+  auto info = runtime->memory_info(buffer);
+  if (!info) return info.error();
+  if (info->kind != MemoryKind::kDevice && info->kind != MemoryKind::kManaged) return {};
+  return make_error(twohopInvalidArgument,
+                    "buffer={} is {}: only host memory is registered, calls on GPUs stage what they send", buffer,
+                    memory_kind_name(info->kind));
+}
+
 Result<> check_idle(twohopComm_t comm, const char* what) {
   if (comm->tickets.idle()) return {};
   return make_error(twohopInvalidUsage,
@@ -36,6 +49,7 @@ Result<> register_buffer(twohopComm_t comm, void* buffer, size_t bytes, void** h
   if (!buffer) return null_argument("buffer", "the memory to register");
   if (!handle) return null_argument("handle", "a place for the handle");
   if (bytes == 0) return make_error(twohopInvalidArgument, "bytes=0: accepted are 1 and more");
+  if (auto ok = check_not_on_gpu(buffer); !ok) return ok;
   if (auto ok = check_idle(comm, "registered"); !ok) return ok;
   auto number = comm->communicator->register_memory({static_cast<std::byte*>(buffer), bytes});
   if (!number) return number.error();

@@ -36,12 +36,11 @@ std::vector<Row> rows_of_calls_and_network() {
        "flat-naive, "
        "flat-tree",
        "Algorithms that may be used, as a comma separated list, `^` before it: all but these; two-hop for what none of "
-       "them can do. Where that leaves a choice: one-shot for little data (n ranks x buffer up to 64 KiB), else "
-       "two-hop, or what the tuner's table says. docs/algorithms.md describes them."},
+       "them can do. Where that leaves a choice: what the tuner's table says; without one, one-shot for little data (n "
+       "ranks x buffer up to 64 KiB), else two-hop. docs/algorithms.md describes them."},
       {"TWOHOP_MODEL_FILE", &Options::model_file, kText, 0, 4095, "",
-       "Network model (JSON, from `calibrate`) that rank 0 works the tuner's table out of; `built-in`: one for the "
-       "network's "
-       "kind; empty: no table."},
+       "Network model that rank 0 works the tuner's table out of, in milliseconds: a JSON file from `calibrate`, "
+       "`built-in`: one for the network's kind, `none`: no table."},
       {"TWOHOP_TUNER_FILE", &Options::tuner_file, kText, 0, 4095, "",
        "Tuner's table (JSON, from `allreduce_perf --tune`) that rank 0 reads in place of working one out."},
       {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 0, 16, "",
@@ -66,6 +65,12 @@ std::vector<Row> rows_of_calls_and_network() {
       {"TWOHOP_NUMA_BIND", &Options::numa_bind, kNumber, 0, 1, "",
        "1: stream threads and windows go to the NUMA node of the rank's GPU or rail, inside the process's CPU mask; 0: "
        "nothing is bound."},
+      {"TWOHOP_GPU", &Options::gpu, kChoice, 0, 0, "auto, on, off",
+       "Calls on GPU memory; auto: where every rank's process has used CUDA before it joins; on: the join fails where "
+       "they are not possible; off: never."},
+      {"TWOHOP_REQUIRE_GDR", &Options::require_gdr, kNumber, 0, 1, "",
+       "1: calls on GPU memory between nodes fail to set up where the network does not reach the GPUs itself "
+       "(GPUDirect RDMA); 0: they go through host memory then."},
       {"TWOHOP_SOCKET_IFNAME", &Options::socket_ifname, kText, 0, 1023, "",
        "Interfaces to use: comma separated prefixes, `=` for exact names, `^` to exclude; empty: not lo, not docker."},
       {"TWOHOP_NET", &Options::net, kChoice, 0, 0, "auto, verbs, tcp, softnic",
@@ -109,6 +114,9 @@ std::vector<Row> rows_of_calls_and_network() {
 std::vector<Row> rows_of_time_and_logs() {
   using enum Unit;
   return {
+      {"TWOHOP_CHECK", &Options::check, kNumber, 0, 1, "",
+       "1: checksums go with all data between nodes, and data that arrives altered ends the call with an error that "
+       "names rail, rank and queue pair."},
       {"TWOHOP_TIMEOUT_S", &Options::timeout_s, kSeconds, 1, 7 * 86400, "",
        "A call without any progress for this long fails on all ranks."},
       {"TWOHOP_INIT_TIMEOUT_S", &Options::init_timeout_s, kSeconds, 1, 86400, "",

@@ -15,8 +15,8 @@ namespace twohop {
 
 struct Options {
   std::string algo = "auto";                  // TWOHOP_ALGO
-  std::string model_file;                     // TWOHOP_MODEL_FILE: empty: none
-  std::string tuner_file;                     // TWOHOP_TUNER_FILE: empty: from the model, if any
+  std::string model_file = "built-in";        // TWOHOP_MODEL_FILE: or a file, or none
+  std::string tuner_file;                     // TWOHOP_TUNER_FILE: empty: from the model
   int64_t nchannels = 0;                      // TWOHOP_NCHANNELS
   int64_t buff_bytes = 4 << 20;               // TWOHOP_BUFFSIZE: window bytes per channel
   int64_t chunk_bytes = 128 << 10;            // TWOHOP_CHUNK_BYTES: largest chunk
@@ -25,6 +25,8 @@ struct Options {
   std::string topo_file;                      // TWOHOP_TOPO_FILE: empty: the live machine
   std::string topo_dump_file;                 // TWOHOP_TOPO_DUMP_FILE: empty: none
   int64_t numa_bind = 1;                      // TWOHOP_NUMA_BIND
+  std::string gpu = "auto";                   // TWOHOP_GPU: auto, on, off
+  int64_t require_gdr = 0;                    // TWOHOP_REQUIRE_GDR
   std::string socket_ifname;                  // TWOHOP_SOCKET_IFNAME
   std::string net = "auto";                   // TWOHOP_NET: auto, verbs, tcp, softnic
   int64_t nrails = 0;                         // TWOHOP_NRAILS: 0: all
@@ -43,6 +45,7 @@ struct Options {
   std::string ib_addr_family = "auto";        // TWOHOP_IB_ADDR_FAMILY
   std::string ib_addr_range;                  // TWOHOP_IB_ADDR_RANGE
   int64_t ib_pci_relaxed_ordering = 2;        // TWOHOP_IB_PCI_RELAXED_ORDERING
+  int64_t check = 0;                          // TWOHOP_CHECK
   int64_t timeout_s = 600;                    // TWOHOP_TIMEOUT_S
   int64_t init_timeout_s = 120;               // TWOHOP_INIT_TIMEOUT_S
   int64_t spin = 16;                          // TWOHOP_SPIN: polls before yielding

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/handshake.hpp"
@@ -79,6 +80,8 @@ struct EndpointCounters {
   static constexpr size_t kMaxRails = 16;
   uint64_t rails = 0;                            // entries of rail_bytes that mean something
   std::array<uint64_t, kMaxRails> rail_bytes{};  // payload sent, by rail
+  uint64_t reissued_puts = 0;  // parts of puts that were sent again since their rail died or was gone back to
+  uint64_t rail_failures = 0, rail_returns = 0;  // own rails given up; paths that went back to where they belong
 };
 
 /// What a rail's device says of it.
@@ -86,6 +89,19 @@ struct RailStatus {
   uint64_t port_id = 0;         // the same at every rank that uses the port
   bool counts_retries = false;  // the device has such counters
   uint64_t retries = 0;         // of the port since the endpoint was made: everybody's traffic on it
+};
+
+/// What moved some bytes, in words for messages; rail -1: none of its own.
+struct Carrier {
+  std::string name;
+  int rail = -1;
+};
+
+/// Memory of a GPU, and the descriptor by which its driver offers it to other devices.
+struct GpuRegion {
+  std::span<std::byte> memory;
+  int dmabuf = -1;  // covers `memory` from its start; -1: none
+  std::string why_no_dmabuf;
 };
 
 class Endpoint {
@@ -99,6 +115,9 @@ class Endpoint {
   /// Memory that puts will be sent from and inboxes lie in: an RDMA device wants to know it. Before connect(). The
   /// memory is the caller's and outlives the endpoint.
   virtual Result<> register_memory(std::span<std::byte>) { return {}; }
+  /// The same for GPU memory, which the device reads and writes itself (GPUDirect RDMA). Returns how: "dma-buf" or
+  /// "nvidia-peermem". The error has the reason for each. `keep` false: a try, of which nothing stays.
+  virtual Result<std::string> register_gpu_memory(const GpuRegion&, bool keep);
   /// Memory of the user's that puts may be sent from until it is deregistered; while no call runs.
   virtual Result<> register_user_memory(std::span<std::byte>) { return {}; }
   virtual void deregister_user_memory(std::span<std::byte>) {}
@@ -133,6 +152,15 @@ class Endpoint {
   /// Waits until all puts are sent and consumed or the deadline passes, then closes so that nothing in flight is lost.
   /// Peers may still be in their last call: that a drained rank is gone is an error only for who puts to it again.
   virtual Result<> drain(Deadline deadline) = 0;
+
+  /// What carried the bytes [begin, end) of put number `put` (from 1, of so many bytes in all) of an in link. For
+  /// messages about data that went bad.
+  virtual Carrier carrier_of(size_t in_link, uint64_t put, uint64_t bytes, uint64_t begin, uint64_t end) const = 0;
+  /// Between calls other ranks may still need this one: when a rail died under what it has sent. Edge-triggered epoll,
+  /// ready when serve_between_calls() should be called; -1: never. One thread at a time, as everything here.
+  virtual int attention_fd() const { return -1; }
+  /// Moves on without blocking; true if it should be called again soon. Errors are kept for the next call.
+  virtual bool serve_between_calls() { return false; }
 
   virtual EndpointCounters counters() const = 0;
   /// Asks the devices (files, perhaps their firmware): not for the fast path. Any thread, once connected.

@@ -21,10 +21,16 @@ size_t find(const std::vector<LinkId>& links, const LinkId& id) {
   return static_cast<size_t>(std::find(links.begin(), links.end(), id) - links.begin());
 }
 
+size_t count_sources(const std::vector<Step>& lane) {
+  size_t n = 0;
+  for (const Step& s : lane) n += s.srcs.size();
+  return n;
+}
+
 /// Fills in the addresses of one channel.
 class Binder {
  public:
-  Binder(const Program& program, const Frame& frame, const Cluster& cluster, int rank, NodeGroup& node,
+  Binder(const Program& program, const Frame& frame, const Cluster& cluster, int rank, const NodeAddresses& node,
          const std::vector<LinkTable>& tables, uint16_t channel)
       : program_(program),
         frame_(frame),
@@ -34,7 +40,8 @@ class Binder {
         tables_(tables),
         channel_(channel) {}
 
-  BoundStep bind(const Step& s) const {
+  /// Writes the step's sources to `sources` and moves that on.
+  BoundStep bind(const Step& s, BoundRef*& sources) const {
     BoundStep b;
     b.kind = s.kind;
     b.final = s.final;
@@ -43,12 +50,13 @@ class Binder {
     b.lane = s.lane;
     b.target = s.target;
     b.dst = bind(s.dst);
-    for (const Ref& r : s.srcs) b.srcs.push_back(bind(r));
+    b.srcs = {sources, static_cast<uint32_t>(s.srcs.size())};
+    for (const Ref& r : s.srcs) *sources++ = bind(r);
     if (s.kind == StepKind::kWait) {
       b.local = static_cast<int16_t>(cluster_.local_of[s.rank]);
-      b.counter = &node_.counter(b.local, channel_, s.lane);
+      b.counter = node_.counter(b.local, channel_, s.lane);
     }
-    b.link = bind_link(s);
+    b.link = static_cast<uint32_t>(bind_link(s));
     return b;
   }
 
@@ -57,10 +65,10 @@ class Binder {
     switch (s.kind) {
       case StepKind::kPut:
       case StepKind::kSent:
-        return checked(tables_[node_.me()].find_out(out_id(program_.out[s.link])), tables_[node_.me()].out);
+        return checked(tables_[node_.me].find_out(out_id(program_.out[s.link])), tables_[node_.me].out);
       case StepKind::kArrive:
       case StepKind::kRelease:
-        return checked(tables_[node_.me()].find_in(in_id(rank_, program_.in[s.link])), tables_[node_.me()].in);
+        return checked(tables_[node_.me].find_in(in_id(rank_, program_.in[s.link])), tables_[node_.me].in);
       default:
         return 0;
     }
@@ -94,7 +102,7 @@ class Binder {
   const Frame& frame_;
   const Cluster& cluster_;
   int rank_;
-  NodeGroup& node_;
+  const NodeAddresses& node_;
   const std::vector<LinkTable>& tables_;
   uint16_t channel_;
 };
@@ -125,9 +133,9 @@ LinkTable links_of(std::span<const Algorithm* const> algorithms, const Cluster& 
   return table;
 }
 
-BoundSchedule bind(const Algorithm& algorithm, const Request& request, bool direct, int rank, NodeGroup& node,
+BoundSchedule bind(const Algorithm& algorithm, const Request& request, bool direct, int rank, const NodeAddresses& node,
                    const std::vector<LinkTable>& tables, int channels) {
-  BoundSchedule bound{&algorithm, algorithm.frame(request), {}};
+  BoundSchedule bound{&algorithm, algorithm.frame(request), {}, {}};
   Program program = algorithm.program(request, rank);
   if (direct) program = without_staging(std::move(program), rank, bound.frame.chunks);
   for (int channel = 0; channel < channels; ++channel) {
@@ -135,7 +143,9 @@ BoundSchedule bind(const Algorithm& algorithm, const Request& request, bool dire
     auto& lanes = bound.lanes.emplace_back();
     for (const auto& lane : program.lanes) {
       auto& steps = lanes.emplace_back();
-      for (const Step& s : lane) steps.push_back(binder.bind(s));
+      bound.sources.push_back(std::make_unique<BoundRef[]>(count_sources(lane)));
+      BoundRef* sources = bound.sources.back().get();
+      for (const Step& s : lane) steps.push_back(binder.bind(s, sources));
     }
   }
   return bound;

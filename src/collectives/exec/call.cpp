@@ -148,4 +148,32 @@ std::string describe_signature(uint64_t signature) {
   return text + ")";
 }
 
+MathOp math_op(Operation op) {
+  switch (op) {
+    case Operation::kProd:
+      return MathOp::kProd;
+    case Operation::kMax:
+      return MathOp::kMax;
+    case Operation::kMin:
+      return MathOp::kMin;
+    default:
+      return MathOp::kSum;
+  }
+}
+
+bool scales_contributions(const Call& call) {
+  const bool reduces = call.collective == Collective::kAllReduce || call.collective == Collective::kReduceScatter;
+  return reduces && (call.op == Operation::kPreMulSum || (call.op == Operation::kAvg && is_floating(call.type)));
+}
+
+Scalar own_scale(const Call& call, int nranks) {
+  if (call.op == Operation::kPreMulSum) return call.pre_multiplier;
+  if (call.op == Operation::kAvg) return reciprocal(call.type, static_cast<uint64_t>(nranks));
+  return one(call.type);
+}
+
+uint64_t divisor_of(const Call& call, int nranks) {
+  return call.op == Operation::kAvg && !is_floating(call.type) ? static_cast<uint64_t>(nranks) : 1;
+}
+
 }  // namespace twohop

@@ -28,6 +28,15 @@ struct Call {
 /// overflow, overlaps that are not exactly in place. Messages name the argument, its value and what is accepted.
 Result<> check_call(const Call& call, int rank, int nranks);
 
+/// How the two of a fold go together.
+MathOp math_op(Operation op);
+/// Is each contribution multiplied by a factor before it is folded?
+bool scales_contributions(const Call& call);
+/// The factor of this rank's contribution; one where there is none.
+Scalar own_scale(const Call& call, int nranks);
+/// What the complete sum is divided by: 1 unless it is an integer average.
+uint64_t divisor_of(const Call& call, int nranks);
+
 /// What must be equal on all ranks, packed: collective, type, operation, root, count.
 uint64_t signature(const Call& call);
 /// "AllReduce(count=100, type=float, op=sum)".

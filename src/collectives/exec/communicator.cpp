@@ -16,17 +16,26 @@ constexpr std::chrono::milliseconds kGraceTime{500};
 }  // namespace
 
 Communicator::~Communicator() {
+  if (idle_) idle_->close();
+  if (gpu_) {
+    const Deadline drained = std::chrono::steady_clock::now() + kDrainTime;
+    if (auto done = gpu_->finish(failed_ ? std::nullopt : std::optional(drained)); !done)
+      log_warn("rank {}: communicator destroyed before its calls on the GPU were done with: {}", rank(),
+               done.error().message);
+  }
   if (endpoint_ && execution_ && !failed_) {
     if (auto drained = endpoint_->drain(std::chrono::steady_clock::now() + kDrainTime); !drained)
       log_warn("rank {}: communicator destroyed before its peers were done with it: {}", rank(),
                drained.error().message);
   }
-  if (!node_ || failed_) return;  // others learn why over the control channel
+  // Others learn why over the control channel. Without an execution the windows of some may never have been mapped.
+  if (!execution_ || failed_) return;
   node_->control(node_->me()).left.value.store(1, std::memory_order_release);
   node_->wake_sleepers();
 }
 
 Result<uint64_t> Communicator::register_memory(std::span<std::byte> memory) {
+  const TakenEndpoint taken(idle_.get(), !running_);
   auto number = registrations_.add(memory);
   if (!number || !endpoint_) return number;
   if (auto r = endpoint_->register_user_memory(memory); !r) {
@@ -37,6 +46,7 @@ Result<uint64_t> Communicator::register_memory(std::span<std::byte> memory) {
 }
 
 Result<> Communicator::deregister_memory(uint64_t number) {
+  const TakenEndpoint taken(idle_.get(), !running_);
   auto memory = registrations_.find(number);
   if (!memory) return memory.error();
   if (endpoint_) endpoint_->deregister_user_memory(*memory);
@@ -47,12 +57,17 @@ Result<> Communicator::deregister_memory(uint64_t number) {
 Result<> Communicator::start(const Call& call) {
   TWOHOP_CHECK(!running_, "rank {}: a call is already running", rank());
   if (auto e = failure()) return *e;
+  if (idle_) idle_->take();
   ++number_;
   if (is_timed()) started_ = std::chrono::steady_clock::now();
-  execution_->start(call, tuning_.choose(cluster_, call.collective, call.count * type_size(call.type)), number_);
+  execution_->start(call, choice_for(call), number_);
   running_ = true;
   entered_.store(number_, std::memory_order_relaxed);
   return {};
+}
+
+Choice Communicator::choice_for(const Call& call) {
+  return tuning_.choose(cluster_, call.collective, call.count * type_size(call.type));
 }
 
 Result<Communicator::Progress> Communicator::progress() {
@@ -61,6 +76,7 @@ Result<Communicator::Progress> Communicator::progress() {
   if (!done) return done.error();
   if (*done == Progress::kDone) {
     running_ = false;
+    if (idle_) idle_->give();
     left_.store(number_, std::memory_order_relaxed);
     count_call();
   }
@@ -87,17 +103,25 @@ void Communicator::note_standstill(double still_s) {
 
 Standing Communicator::standing() const {
   Standing s;
-  s.call = entered_.load(std::memory_order_relaxed);
-  s.place = s.call > left_.load(std::memory_order_relaxed) ? Standing::Place::kInCall : Standing::Place::kBetweenCalls;
+  s.call = calls_begun();
+  const bool in_call = entered_.load(std::memory_order_relaxed) > left_.load(std::memory_order_relaxed) ||
+                       (gpu_ && gpu_->started() > gpu_->finished());
+  s.place = in_call ? Standing::Place::kInCall : Standing::Place::kBetweenCalls;
   s.waits_for = waits_for_.load(std::memory_order_relaxed);
   s.still_ms = still_ms_.load(std::memory_order_relaxed);
   return s;
 }
 
+/// On the host and on the GPU: ranks that make the same calls can compare them.
+uint64_t Communicator::calls_begun() const {
+  return entered_.load(std::memory_order_relaxed) + (gpu_ ? gpu_->started() : 0);
+}
+
 Communicator::HangReport Communicator::hang_report() {
   constexpr std::chrono::milliseconds kAnswerTime{1000};
   const auto standings = control_->roll_call(kAnswerTime);
-  return {who_is_late(standings, rank(), number_) + "; " + execution_->where_it_waits(), execution_->hang_table()};
+  return {who_is_late(standings, rank(), calls_begun()) + "; " + execution_->where_it_waits(),
+          execution_->hang_table()};
 }
 
 void Communicator::prepare_sleep(std::vector<pollfd>& fds) {
@@ -133,6 +157,7 @@ bool Communicator::record_failure(const Error& error) {
     failure_ = error;
   }
   failed_ = true;
+  if (gpu_) gpu_->stop();
   node_->wake_self();
   return true;
 }
@@ -144,6 +169,7 @@ std::optional<Error> Communicator::failure() const {
 }
 
 CommCounters Communicator::counters() const {
+  const TakenEndpoint taken(idle_.get());
   CommCounters c = counters_;
   if (execution_) c.direct_puts = execution_->direct_puts();
   if (endpoint_) c.net = endpoint_->counters();

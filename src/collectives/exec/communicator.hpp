@@ -17,6 +17,8 @@
 #include "bootstrap/control.hpp"
 #include "collectives/exec/call.hpp"
 #include "collectives/exec/execution.hpp"
+#include "collectives/exec/gpu/gpu_execution.hpp"
+#include "collectives/exec/idle_endpoint.hpp"
 #include "collectives/exec/node_group.hpp"
 #include "collectives/exec/numa_binding.hpp"
 #include "collectives/exec/tuning.hpp"
@@ -91,6 +93,16 @@ class Communicator {
   void fail_unless_told(const Error& error);
   std::optional<Error> failure() const;
 
+  /// Calls on GPU memory, which do not take turns with the others. The GPU is the one that was current at the init;
+  /// null when a rank has none, and why_no_gpu() says which and what it lacks.
+  const GpuExecution* gpu() const { return gpu_.get(); }
+  const std::string& why_no_gpu() const { return why_no_gpu_; }
+  /// Binds and uploads what the call needs; before any call of a group is launched.
+  Result<> prepare_on_gpu(const Call& call);
+  /// Enqueues the call on the stream and returns. An error other than a failure of before ends the communicator: the
+  /// other ranks would wait for this call.
+  Result<> launch_on_gpu(const Call& call, GpuStream stream);
+
   /// Lets calls send from this memory of the user's without staging; a number for deregister_memory. No call may run.
   /// Errors: overlaps what is registered; the network refuses.
   Result<uint64_t> register_memory(std::span<std::byte> memory);
@@ -108,6 +120,12 @@ class Communicator {
   bool is_timed() const;
   void count_call();
   Standing standing() const;
+  uint64_t calls_begun() const;
+  Choice choice_for(const Call& call);
+  // For the progress thread of the calls on the GPU.
+  GpuProgress::Hooks gpu_hooks();
+  void fail_gpu_calls(Error error);
+  bool gpu_stands_still(double still_s, bool said);
 
   CommConfig config_;
   Selection selection_;
@@ -116,11 +134,15 @@ class Communicator {
   Cluster cluster_;
   std::unique_ptr<NodeGroup> node_;
   std::unique_ptr<Endpoint> endpoint_;  // null when there is one node only
+  std::shared_ptr<IdleEndpoint> idle_;  // null where nobody needs it between calls
   Registrations registrations_;
   LayoutLimits limits_;
   Tuning tuning_;
   Isa isa_ = Isa::kScalar;
   int spin_polls_ = 1;
+
+  std::unique_ptr<GpuExecution> gpu_;
+  std::string why_no_gpu_;
 
   std::unique_ptr<Trace> trace_;  // null: off; the execution writes into it
   std::unique_ptr<Execution> execution_;

@@ -97,18 +97,12 @@ Result<Json> CommunicatorInit::try_grouping() {
   if (peers.size() > kMaxReduceSources)
     return make_error(twohopInvalidUsage, "{} ranks on one node; at most {} are supported: set TWOHOP_RANKS_PER_NODE",
                       peers.size(), kMaxReduceSources);
-  NodeMembers members;
-  members.me = rank_;
   tables_.clear();
   const auto algorithms = comm_->tuning_.reachable(cluster);
-  for (int r : peers) {
-    tables_.push_back(links_of(algorithms, cluster, r, config_.nchannels));
-    members.ranks.push_back(r);
-    members.exchanges.push_back(exchanges_[r]);
-    members.in_links.push_back(tables_.back().in.size());
-  }
+  for (int r : peers) tables_.push_back(links_of(algorithms, cluster, r, config_.nchannels));
   std::vector<LocalPeer> unreachable;
-  auto node = NodeGroup::create(members, window_map(), *exchange_, comm_->control_->secret(), deadline_, &unreachable);
+  auto node =
+      NodeGroup::create(members(), window_map(), *exchange_, comm_->control_->secret(), deadline_, &unreachable);
   if (!node) return node.error();
   comm_->node_ = std::move(*node);
   bind_memory(comm_->binding_, comm_->node_->own_memory());
@@ -119,6 +113,18 @@ Result<Json> CommunicatorInit::try_grouping() {
     failed.push_back(p.rank);
   }
   return failed;
+}
+
+/// Of this rank's node, once tables_ is filled in.
+NodeMembers CommunicatorInit::members() const {
+  NodeMembers members;
+  members.me = rank_;
+  members.ranks = comm_->cluster_.peers_of(rank_);
+  for (size_t i = 0; i < members.ranks.size(); ++i) {
+    members.exchanges.push_back(exchanges_[members.ranks[i]]);
+    members.in_links.push_back(tables_[i].in.size());
+  }
+  return members;
 }
 
 /// First fit: a rank joins the first part of its old node all of whose ranks it could exchange memory with.

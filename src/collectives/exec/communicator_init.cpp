@@ -14,6 +14,7 @@
 #include "bootstrap/unique_id.hpp"
 #include "collectives/exec/execution.hpp"
 #include "collectives/exec/host_topology.hpp"
+#include "collectives/exec/init_messages.hpp"
 #include "transport/transport.hpp"
 
 namespace twohop {
@@ -23,9 +24,6 @@ using Json = nlohmann::json;
 
 std::span<const std::byte> as_bytes(const std::string& s) {
   return std::as_bytes(std::span(s));
-}
-std::string as_text(const Bytes& b) {
-  return {reinterpret_cast<const char*>(b.data()), b.size()};
 }
 
 }  // namespace
@@ -50,7 +48,8 @@ Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId
   for (const Phase& phase : {Phase{"topology", &CommunicatorInit::learn_topology},
                              {"introduction", &CommunicatorInit::introduce},
                              {"shared memory", &CommunicatorInit::group_into_nodes},
-                             {"links", &CommunicatorInit::connect}}) {
+                             {"links", &CommunicatorInit::connect},
+                             {"GPUs", &CommunicatorInit::set_up_gpus}}) {
     if (auto done = (this->*phase.run)(); !done) return done.error();
     end_phase(phase.name);
   }
@@ -68,33 +67,24 @@ void CommunicatorInit::end_phase(const char* name) {
 
 /// Gathers one JSON object of each rank. A rank whose own part failed sends its error instead, and all return that.
 Result<std::vector<Json>> CommunicatorInit::share(const Result<Json>& mine) {
-  Json message = mine ? Json{{"ok", *mine}} : Json{{"code", mine.error().code}, {"error", mine.error().message}};
-  auto all =
-      comm_->control_->all_gather(as_bytes(message.dump(-1, ' ', false, Json::error_handler_t::replace)), deadline_);
+  auto all = comm_->control_->all_gather(as_bytes(write_init_message(mine)), deadline_);
   if (!mine) return mine.error();
   if (!all) return all.error();
-  std::vector<Json> values;
-  for (int r = 0; r < nranks_; ++r) {
-    Json theirs = Json::parse(as_text((*all)[r]), nullptr, false);
-    if (theirs.is_object() && theirs.contains("error") && theirs["error"].is_string()) {
-      Error e = make_error(static_cast<twohopResult_t>(theirs.value("code", int{twohopRemoteError})), "rank {}: {}", r,
-                           theirs["error"].get<std::string>());
-      e.rank = r;
-      return e;
-    }
-    if (!theirs.is_object() || !theirs.contains("ok"))
-      return make_error(twohopInternalError, "rank {} sent an init message that cannot be read", r);
-    values.push_back(std::move(theirs["ok"]));
-  }
-  return values;
+  return read_init_messages(*all);
 }
 
 /// What must be the same on all ranks for their schedules to fit together.
 Json CommunicatorInit::settings() const {
-  return {{"library version", TWOHOP_VERSION_CODE},     {"TWOHOP_ALGO", config_.algo},
-          {"TWOHOP_NCHANNELS", config_.nchannels},      {"TWOHOP_BUFFSIZE", options_.buff_bytes},
-          {"TWOHOP_CHUNK_BYTES", options_.chunk_bytes}, {"TWOHOP_RANKS_PER_NODE", config_.ranks_per_node},
-          {"TWOHOP_NET", comm_->endpoint_->name()}};
+  return {{"library version", TWOHOP_VERSION_CODE},
+          {"TWOHOP_ALGO", config_.algo},
+          {"TWOHOP_NCHANNELS", config_.nchannels},
+          {"TWOHOP_BUFFSIZE", options_.buff_bytes},
+          {"TWOHOP_CHUNK_BYTES", options_.chunk_bytes},
+          {"TWOHOP_RANKS_PER_NODE", config_.ranks_per_node},
+          {"TWOHOP_NET", comm_->endpoint_->name()},
+          {"TWOHOP_CHECK", options_.check},
+          {"TWOHOP_GPU", options_.gpu},
+          {"TWOHOP_REQUIRE_GDR", options_.require_gdr}};
 }
 
 /// Ranks that meet on a loopback address without a secret of the user's stay on it for their data too: what proves
@@ -137,80 +127,33 @@ Result<Json> CommunicatorInit::own_introduction() {
     if (!trace) return trace.error();
     comm_->trace_ = std::move(*trace);
   }
-  const Bytes address = comm_->endpoint_->address();
-  std::vector<uint8_t> address_bytes(address.size());
-  std::transform(address.begin(), address.end(), address_bytes.begin(),
-                 [](std::byte b) { return std::to_integer<uint8_t>(b); });
-  return Json{{"host", host_identity(options_.host_id)},
-              {"machine", host_identity("")},
-              {"exchange", exchange_->name()},
-              {"address", address_bytes},
-              {"settings", settings()}};
+  auto gpu = introduce_gpu();
+  if (!gpu) return gpu.error();
+  return write_introduction({host_identity(options_.host_id), host_identity(""), exchange_->name(),
+                             comm_->endpoint_->address(), settings(), std::move(*gpu)});
 }
 
 Result<> CommunicatorInit::introduce() {
   auto all = share(own_introduction());
   if (!all) return all.error();
+  std::vector<RankIntroduction> ranks;
+  for (int r = 0; r < nranks_; ++r) {
+    auto theirs = read_introduction(r, all->at(r));
+    if (!theirs) return theirs.error();
+    ranks.push_back(std::move(*theirs));
+    if (auto same = compare_settings(r, ranks.front().settings, ranks.back().settings); !same) return same;
+  }
   std::set<std::string> machines;
-  try {
-    for (int r = 0; r < nranks_; ++r) {
-      const Json& theirs = all->at(r);
-      if (auto same = compare_settings(r, all->at(0)["settings"], theirs["settings"]); !same) return same;
-      hosts_.push_back(theirs["host"].get<std::string>());
-      ranks_here_ += theirs["machine"] == all->at(rank_)["machine"];
-      machines.insert(theirs["machine"].get<std::string>());
-      exchanges_.push_back(theirs["exchange"].get<std::string>());
-      const auto bytes = theirs["address"].get<std::vector<uint8_t>>();
-      const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
-      addresses_.emplace_back(data, data + bytes.size());
-    }
-  } catch (const Json::exception& e) {
-    return make_error(twohopInternalError, "an init message lacks a field: {}", e.what());
+  compare_gpus(ranks);
+  for (RankIntroduction& theirs : ranks) {
+    ranks_here_ += theirs.machine == ranks[rank_].machine;
+    machines.insert(theirs.machine);
+    hosts_.push_back(std::move(theirs.host));
+    exchanges_.push_back(std::move(theirs.exchange));
+    addresses_.push_back(std::move(theirs.address));
   }
   machines_ = static_cast<int64_t>(machines.size());
   return {};
-}
-
-Result<> CommunicatorInit::compare_settings(int r, const Json& first, const Json& theirs) const {
-  if (first == theirs) return {};
-  for (const auto& [name, value] : first.items())
-    if (!theirs.contains(name) || theirs[name] != value)
-      return make_error(twohopInvalidUsage,
-                        "{} differs between ranks: {} on rank 0, {} on rank {}; set it alike on all ranks", name,
-                        value.dump(), theirs.contains(name) ? theirs[name].dump() : "nothing", r);
-  return make_error(twohopInvalidUsage, "ranks 0 and {} run different versions of twohop", r);
-}
-
-uint64_t CommunicatorInit::largest_chunk() const {
-  // Many channels have as many chunks under way anyway, and doorbells have their company: with large ones too they
-  // would only hold memory. What all channels together have in one slot each:
-  constexpr uint64_t kOneSlotOfAllChannels = 1 << 20, kSmallest = 16 << 10;
-  const uint64_t shared = kOneSlotOfAllChannels / static_cast<uint64_t>(config_.nchannels);
-  return std::min(static_cast<uint64_t>(options_.chunk_bytes), std::max(shared, kSmallest));
-}
-
-/// As large as the largest chunks need, and no larger than the buffer: all of it may be pinned for a NIC.
-WindowMap CommunicatorInit::window_map() const {
-  constexpr Collective kAll[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                                 Collective::kBroadcast};
-  const Cluster& cluster = comm_->cluster_;
-  WindowMap map;
-  map.channels = static_cast<size_t>(config_.nchannels);
-  map.lanes = static_cast<size_t>(max_lanes(cluster));
-  uint64_t slots = 1, put_slots = 1;
-  for (const Algorithm* a : comm_->tuning_.reachable(cluster))
-    for (const Collective c : kAll) {
-      if (!a->supports(cluster, c)) continue;
-      const Frame f = a->frame({&cluster, c, 0, {}});
-      slots = std::max<uint64_t>(slots, uint64_t(f.areas) * f.slots);
-      put_slots = std::max<uint64_t>(put_slots, uint64_t(f.put_slots) * f.chunks_per_put);
-    }
-  // Half the buffer for each parity of calls; an inbox at most a quarter of that.
-  const auto half = static_cast<uint64_t>(options_.buff_bytes) / 2;
-  const uint64_t chunk = largest_chunk();
-  map.window_bytes = WindowMap::pages(std::clamp(half, slots * kChunkAlign, slots * chunk));
-  map.inbox_bytes = WindowMap::pages(std::clamp(half / 4, put_slots * kChunkAlign, put_slots * chunk));
-  return map;
 }
 
 Result<> CommunicatorInit::connect() {
@@ -227,7 +170,7 @@ Result<> CommunicatorInit::connect() {
   context.rank = rank_;
   context.node = comm_->node_.get();
   context.endpoint = comm_->endpoint_.get();
-  context.tables = std::move(tables_);
+  context.tables = tables_;
   context.registrations = &comm_->registrations_;
   context.limits = comm_->limits_;
   context.isa = comm_->isa_;
@@ -240,35 +183,8 @@ Result<> CommunicatorInit::connect() {
   return {};
 }
 
-Result<> CommunicatorInit::connect_links() {
-  if (comm_->cluster_.nnodes() == 1) {
-    comm_->endpoint_.reset();
-    return {};
-  }
-  NodeGroup& node = *comm_->node_;
-  const LinkTable& mine = tables_[node.me()];
-  const size_t inbox_bytes = 2 * node.map().inbox_bytes;
-  // Windows and inboxes: all that puts are sent from and arrive in.
-  std::byte* first = node.window(node.me(), 0);
-  const auto bytes = static_cast<size_t>(node.inbox(node.me(), mine.in.size()) - first);
-  if (auto r = comm_->endpoint_->register_memory({first, bytes}); !r) return r;
-  std::vector<OutLink> out;
-  std::vector<InLink> in;
-  // A link's slots are used by two calls at once at most, one in each half of its inbox.
-  const auto max_in_flight = static_cast<uint32_t>(2 * Depths{}.put_slots);
-  for (const LinkId& id : mine.out)
-    out.push_back({.id = id, .inbox_bytes = inbox_bytes, .max_in_flight = max_in_flight});
-  for (size_t i = 0; i < mine.in.size(); ++i) {
-    InLink link;
-    link.id = mine.in[i];
-    link.inbox = {node.inbox(node.me(), i), inbox_bytes};
-    link.max_in_flight = max_in_flight;
-    in.push_back(link);
-  }
-  return comm_->endpoint_->connect(std::move(out), std::move(in), addresses_, deadline_);
-}
-
 void CommunicatorInit::start_watching() {
+  if (comm_->endpoint_) comm_->idle_ = IdleEndpoint::watch(*comm_->endpoint_);
   const int local = comm_->node_->size();
   const unsigned cores = std::thread::hardware_concurrency();
   comm_->spin_polls_ = ranks_here_ <= static_cast<int>(cores) ? static_cast<int>(options_.spin) : 1;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "collectives/exec/bound_schedule.hpp"
 #include "collectives/exec/communicator.hpp"
+#include "collectives/exec/init_messages.hpp"
 #include "collectives/exec/job_topology.hpp"
 
 namespace twohop {
@@ -29,7 +31,6 @@ class CommunicatorInit {
   Result<> learn_topology();
   Result<Json> own_introduction();
   Result<> introduce();
-  Result<> compare_settings(int rank, const Json& first, const Json& theirs) const;
   std::vector<int> wanted_nodes() const;
   Result<> group_into_nodes();
   void choose_channels(int wanted);
@@ -41,6 +42,23 @@ class CommunicatorInit {
   WindowMap window_map() const;
   Result<> connect();
   Result<> connect_links();
+  Result<> connect_all(Endpoint& endpoint, const LinkTable& links, const std::function<std::byte*(size_t)>& inbox_of,
+                       uint64_t half_inbox_bytes, std::span<const Bytes> addresses);
+  NodeMembers members() const;
+  // Calls on GPU memory: communicator_init_gpu.cpp.
+  Result<std::optional<int>> own_gpu() const;
+  Result<std::optional<GpuIntroduction>> introduce_gpu();
+  void compare_gpus(std::vector<RankIntroduction>& introductions);
+  Result<> set_up_gpus();
+  Result<std::string> try_gpudirect();
+  Result<bool> all_use_gpudirect();
+  Result<> gather_gpu_memory();
+  Result<std::shared_ptr<GpuNode>> make_gpu_node(const GpuPlacement& placement);
+  Result<> divide_gpu_lanes();
+  Result<> make_gpu_execution();
+  Result<> connect_gpu_links();
+  Result<> register_gpu_calls(Endpoint& endpoint, const GpuNode& node) const;
+  bool has_gpus() const { return gpu_.runtime != nullptr; }
   void start_watching();
 
   CommConfig config_;
@@ -58,6 +76,9 @@ class CommunicatorInit {
   std::vector<std::string> hosts_, exchanges_;
   std::vector<Bytes> addresses_;
   std::vector<LinkTable> tables_;  // of the node's ranks
+  GpuParts gpu_;                   // runtime is null where calls on GPU memory are not possible
+  std::vector<std::string> gpu_identities_;
+  std::vector<Bytes> gpu_addresses_;
 };
 
 }  // namespace twohop

@@ -6,31 +6,9 @@
 #include <cstring>
 
 #include "base/check.hpp"
+#include "device/flags.hpp"
 
 namespace twohop {
-namespace {
-
-MathOp math_op(Operation op) {
-  switch (op) {
-    case Operation::kProd:
-      return MathOp::kProd;
-    case Operation::kMax:
-      return MathOp::kMax;
-    case Operation::kMin:
-      return MathOp::kMin;
-    default:
-      return MathOp::kSum;
-  }
-}
-
-Scalar own_scale(const Call& call, int nranks) {
-  if (call.op == Operation::kPreMulSum) return call.pre_multiplier;
-  if (call.op == Operation::kAvg) return reciprocal(call.type, static_cast<uint64_t>(nranks));
-  return one(call.type);
-}
-
-}  // namespace
-
 Execution::Execution(ExecutionContext context) : c_(std::move(context)), one_shot_(find_algorithm("one-shot")) {
   static_assert(kMaxReduceSources <= 64, "a bit for each rank of a node");
   const LinkTable& mine = c_.tables[c_.node->me()];
@@ -54,7 +32,9 @@ const BoundSchedule& Execution::schedule_for(const Algorithm& algorithm, const C
   auto it = schedules_.find(key);
   if (it == schedules_.end()) {
     const Request request{c_.cluster, call.collective, call.root, c_.depths};
-    it = schedules_.emplace(key, bind(algorithm, request, direct, c_.rank, *c_.node, c_.tables, c_.limits.max_channels))
+    it = schedules_
+             .emplace(key, bind(algorithm, request, direct, c_.rank, c_.node->addresses(), c_.tables,
+                                c_.limits.max_channels))
              .first;
   }
   return it->second;
@@ -65,11 +45,10 @@ void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   number_ = number;
   half_ = number & 1;
   signature_ = signature(call);
-  const bool reduces = call.collective == Collective::kAllReduce || call.collective == Collective::kReduceScatter;
-  scaled_ = reduces && (call.op == Operation::kPreMulSum || (call.op == Operation::kAvg && is_floating(call.type)));
+  scaled_ = scales_contributions(call);
   element_bytes_ = type_size(call.type);
   reduce_ = reduce_kernel(c_.isa, call.type, math_op(call.op));
-  divisor_ = call.op == Operation::kAvg && !is_floating(call.type) ? static_cast<uint64_t>(c_.cluster->nranks()) : 1;
+  divisor_ = divisor_of(call, c_.cluster->nranks());
   unverified_ = (~uint64_t{0} >> (64 - c_.node->size())) & ~(uint64_t{1} << c_.node->me());
   opened_ = false;
   error_.reset();
@@ -82,9 +61,15 @@ void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   limits.max_channels = std::min(limits.max_channels, choice.channels);
   layout_ = Layout(schedule_->frame, *c_.cluster, call.count * element_bytes_, limits);
   if (c_.endpoint) c_.endpoint->limit_batch(choice.batch);
+  places_ = places_of(call, schedule_->frame, layout_, limits);
+  places_.half = static_cast<uint32_t>(half_);
   set_lanes();
-  for (size_t i = 0; i < out_start_.size(); ++i) out_start_[i] = {out_start_[i].now, c_.endpoint->out(i).posted};
-  for (size_t i = 0; i < in_start_.size(); ++i) in_start_[i] = {in_start_[i].now, c_.endpoint->in(i).released};
+  // Links stand in the order of their channels, as many in each.
+  const auto all_channels = static_cast<size_t>(c_.limits.max_channels), used = static_cast<size_t>(layout_.channels());
+  out_used_ = out_start_.size() / all_channels * used;
+  in_used_ = in_start_.size() / all_channels * used;
+  for (size_t i = 0; i < out_used_; ++i) out_start_[i].begin(number_, c_.endpoint->out(i).posted);
+  for (size_t i = 0; i < in_used_; ++i) in_start_[i].begin(number_, c_.endpoint->in(i).released);
 }
 
 void Execution::set_lanes() {
@@ -175,7 +160,7 @@ Execution::Outcome Execution::step(Lane& lane, const BoundStep& s) {
       c_.endpoint->release(s.link);
       return Outcome::kMovedData;
     case StepKind::kSignal:
-      lane.counter->store(tagged(++lane.signals), std::memory_order_release);
+      lane.counter->store(tag_of(number_, ++lane.signals), std::memory_order_release);
       signalled_ = true;
       return Outcome::kMovedData;
     default:
@@ -190,8 +175,7 @@ bool Execution::wait_is_over(const Lane& lane, const BoundStep& s) {
   if (s.kind == StepKind::kSent) return c_.endpoint->out(s.link).sent >= out_start_[s.link].now + count;
   if (s.kind == StepKind::kArrive)
     return c_.endpoint->in(s.link).arrived >= in_start_[s.link].now + count && verify_in_link(s.link);
-  const uint64_t seen = s.counter->load(std::memory_order_acquire);
-  return static_cast<int64_t>(seen - tagged(count)) >= 0 && verify_local(s.local);
+  return reached(load_acquire(s.counter), tag_of(number_, count)) && verify_local(s.local);
 }
 
 bool Execution::put(const Lane& lane, const BoundStep& s) {
@@ -201,80 +185,43 @@ bool Execution::put(const Lane& lane, const BoundStep& s) {
   const uint64_t must_be_consumed = number < slots ? start.before_last : start.now + number - slots + 1;
   if (c_.endpoint->out(s.link).consumed < must_be_consumed) return false;
 
-  const uint64_t chunk_bytes = layout_.chunk_bytes();
-  const uint64_t slot =
-      half_ * c_.limits.inbox_bytes + number % slots * (schedule_->frame.chunks_per_put * chunk_bytes);
+  PutPiece pieces[2];
+  const int n = pieces_of_put(places_, s, lane.channel, lane.round, schedule_->frame.chunks, pieces);
+  TWOHOP_CHECK(n > 0, "a put of {} chunks in more than two runs", s.srcs.size());
   PutRun runs[2];
-  size_t nruns = 0;
-  for (size_t i = 0; i < s.srcs.size(); ++i) {
-    const int chunk = static_cast<int>((s.chunk + i) % schedule_->frame.chunks);
-    const Extent extent = layout_.extent(Space::kOutput, lane.channel, lane.round, s.shard, chunk);
-    const std::byte* source = address(s.srcs[i], lane, s.shard, chunk, extent);
-    PutRun* last = nruns > 0 ? &runs[nruns - 1] : nullptr;
-    const uint64_t offset = slot + i * chunk_bytes;
-    if (last && last->inbox_offset + last->bytes == offset &&
-        static_cast<const std::byte*>(last->source) + last->bytes == source) {
-      last->bytes += extent.bytes;
-    } else if (!last || extent.bytes > 0) {
-      TWOHOP_CHECK(nruns < 2, "a put of {} chunks in more than two runs", s.srcs.size());
-      runs[nruns++] = {source, offset, extent.bytes};
-    }
-  }
-  direct_puts_ += !s.srcs.empty() && s.srcs[0].space == Space::kInput;
-  if (nruns == 0) runs[nruns++] = {nullptr, slot, 0};  // a put of no chunks: a message all the same
-  c_.endpoint->put(s.link, {number_, signature_}, {runs, nruns});
-  if (c_.trace) c_.trace->put(s.link, runs[0].bytes + (nruns > 1 ? runs[1].bytes : 0));
+  for (int i = 0; i < n; ++i) runs[i] = {pieces[i].source, pieces[i].inbox_offset, pieces[i].bytes};
+  direct_puts_ += s.srcs.size() > 0 && s.srcs[0].space == Space::kInput;
+  c_.endpoint->put(s.link, {number_, signature_}, {runs, static_cast<size_t>(n)});
+  if (c_.trace) c_.trace->put(s.link, runs[0].bytes + (n > 1 ? runs[1].bytes : 0));
   return true;
 }
 
-std::byte* Execution::address(const BoundRef& ref, const Lane& lane, int shard, int chunk, const Extent& output) const {
-  const uint64_t chunk_bytes = layout_.chunk_bytes();
-  switch (ref.space) {
-    case Space::kInput: {
-      const Extent e = layout_.extent(Space::kInput, lane.channel, lane.round, shard, chunk);
-      return static_cast<std::byte*>(const_cast<void*>(call_.send)) + e.offset;
-    }
-    case Space::kOutput:
-      return static_cast<std::byte*>(call_.recv) + output.offset;
-    case Space::kWindow: {
-      const auto slot = static_cast<uint64_t>(ref.index.at(lane.round)) % schedule_->frame.slots;
-      return ref.base + half_ * c_.limits.window_bytes + (ref.first_slot + slot) * chunk_bytes;
-    }
-    case Space::kInbox: {
-      const auto slot = static_cast<uint64_t>(ref.index.at(lane.round)) % schedule_->frame.put_slots;
-      return ref.base + half_ * c_.limits.inbox_bytes +
-             (slot * schedule_->frame.chunks_per_put + ref.part) * chunk_bytes;
-    }
-  }
-  return nullptr;
-}
-
 void Execution::copy(const Lane& lane, const BoundStep& s) {
-  const Extent extent = layout_.extent(Space::kOutput, lane.channel, lane.round, s.shard, static_cast<int>(s.chunk));
+  const Extent extent = places_.output_extent(lane.channel, lane.round, s);
   if (extent.bytes == 0) return;
-  std::byte* dst = address(s.dst, lane, s, extent);
-  const std::byte* src = address(s.srcs[0], lane, s, extent);
+  std::byte* dst = places_.address(s.dst, lane.channel, lane.round, s, extent);
+  const std::byte* src = places_.address(s.srcs[0], lane.channel, lane.round, s, extent);
   if (dst != src) std::memcpy(dst, src, extent.bytes);
 }
 
 void Execution::reduce(const Lane& lane, const BoundStep& s) {
-  const Extent extent = layout_.extent(Space::kOutput, lane.channel, lane.round, s.shard, static_cast<int>(s.chunk));
+  const Extent extent = places_.output_extent(lane.channel, lane.round, s);
   if (extent.bytes == 0) return;
   const void* srcs[kMaxReduceSources];
   Scalar scales[kMaxReduceSources];
   for (size_t i = 0; i < s.srcs.size(); ++i) {
-    srcs[i] = address(s.srcs[i], lane, s, extent);
+    srcs[i] = places_.address(s.srcs[i], lane.channel, lane.round, s, extent);
     if (!scaled_) continue;
     const int raw = s.srcs[i].raw_local;
     scales[i] = raw < 0 ? one(call_.type) : c_.node->control(raw).notices[half_].scale;
   }
-  reduce_(address(s.dst, lane, s, extent), srcs, static_cast<int>(s.srcs.size()), scaled_ ? scales : nullptr,
-          s.final ? divisor_ : 1, extent.bytes / element_bytes_);
+  reduce_(places_.address(s.dst, lane.channel, lane.round, s, extent), srcs, static_cast<int>(s.srcs.size()),
+          scaled_ ? scales : nullptr, s.final ? divisor_ : 1, extent.bytes / element_bytes_);
 }
 
 bool Execution::sources_sent() const {
   if (!c_.endpoint) return true;
-  for (size_t i = 0; i < out_start_.size(); ++i)
+  for (size_t i = 0; i < out_used_; ++i)
     if (c_.endpoint->out(i).sent != c_.endpoint->out(i).posted) return false;
   return !c_.endpoint->output_pending();
 }

@@ -10,6 +10,8 @@
 
 #include "collectives/exec/bound_schedule.hpp"
 #include "collectives/exec/call.hpp"
+#include "collectives/exec/call_places.hpp"
+#include "collectives/exec/node_group.hpp"
 #include "collectives/exec/registrations.hpp"
 #include "collectives/exec/trace.hpp"
 #include "collectives/plan/layout.hpp"
@@ -68,8 +70,15 @@ class Execution {
     int64_t seen_round = -1;
     std::chrono::steady_clock::time_point still_since{};
   };
+  /// Puts of a link when the call before this one began, and when this one did. Calls that do not use the link do not
+  /// touch it, and have put nothing.
   struct LinkStart {
-    uint64_t before_last = 0, now = 0;  // puts of the link when the call before this one began, and when this one did
+    uint64_t before_last = 0, now = 0, call = 0;
+    void begin(uint64_t number, uint64_t puts) {
+      before_last = call + 1 == number ? now : puts;
+      now = puts;
+      call = number;
+    }
   };
   enum class Outcome : uint8_t { kBlocked, kCheap, kMovedData };
 
@@ -91,11 +100,6 @@ class Execution {
   bool put(const Lane& lane, const BoundStep& s);
   void copy(const Lane& lane, const BoundStep& s);
   void reduce(const Lane& lane, const BoundStep& s);
-  std::byte* address(const BoundRef& ref, const Lane& lane, const BoundStep& s, const Extent& extent) const {
-    return address(ref, lane, s.shard, static_cast<int>(s.chunk), extent);
-  }
-  std::byte* address(const BoundRef& ref, const Lane& lane, int shard, int chunk, const Extent& extent) const;
-  uint64_t tagged(uint64_t count) const { return number_ << 32 | count; }
   bool sources_sent() const;
   void finish();
 
@@ -122,6 +126,7 @@ class Execution {
   uint64_t signature_ = 0;
   const BoundSchedule* schedule_ = nullptr;
   Layout layout_;
+  CallPlaces places_;
   uint64_t half_ = 0;  // 0 or 1
   bool opened_ = false;
   bool small_ = false;  // without lanes (execution_small.cpp)
@@ -135,6 +140,7 @@ class Execution {
   size_t element_bytes_ = 1;
   uint64_t unverified_ = 0;  // a bit for each rank of the node whose notice has not been compared
   std::vector<LinkStart> out_start_, in_start_;
+  size_t out_used_ = 0, in_used_ = 0;  // the links of the call's channels: these first ones
   std::optional<Error> error_;
 };
 

@@ -47,6 +47,7 @@ Result<std::unique_ptr<NodeGroup>> NodeGroup::create(const NodeMembers& members,
     }
   }
   for (Member& m : group->members_) group->bases_.push_back(m.window.bytes().data());
+  group->addresses_ = {group->me_, map, group->bases_, group->bases_, {}};
   return group;
 }
 

@@ -8,6 +8,7 @@
 #include "base/result.hpp"
 #include "base/socket.hpp"
 #include "bootstrap/local_exchange.hpp"
+#include "collectives/exec/node_addresses.hpp"
 #include "collectives/exec/window_map.hpp"
 #include "device/shared_memory.hpp"
 
@@ -32,6 +33,7 @@ class NodeGroup {
   int size() const { return static_cast<int>(members_.size()); }
   int me() const { return me_; }  // index among the node's ranks
   const WindowMap& map() const { return map_; }
+  const NodeAddresses& addresses() const { return addresses_; }
 
   ControlPage& control(int local) { return *reinterpret_cast<ControlPage*>(base(local)); }
   std::atomic<uint64_t>& counter(int local, size_t channel, size_t lane) {
@@ -64,6 +66,7 @@ class NodeGroup {
   WindowMap map_;
   std::vector<Member> members_;
   std::vector<std::byte*> bases_;
+  NodeAddresses addresses_;
 };
 
 }  // namespace twohop

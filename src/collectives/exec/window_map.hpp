@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "device/reduce.hpp"
+#include "device/reduce_types.hpp"
 
 namespace twohop {
 

@@ -37,6 +37,10 @@ Cluster make_cluster(std::span<const int> node_key) {
     c.local_of.push_back(c.local_size(it->second));
     c.nodes[it->second].push_back(static_cast<int>(rank));
   }
+  const auto width = static_cast<size_t>(c.max_local_size());
+  c.rank_at.assign(c.nodes.size() * width, -1);
+  for (size_t node = 0; node < c.nodes.size(); ++node)
+    std::copy(c.nodes[node].begin(), c.nodes[node].end(), c.rank_at.begin() + static_cast<long>(node * width));
   return c;
 }
 

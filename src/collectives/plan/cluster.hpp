@@ -1,6 +1,7 @@
 // Cluster: which rank sits on which node. The only thing about the machines that a schedule knows.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@ struct Cluster {
   std::vector<int> node_of;             // by rank; nodes are numbered by their lowest rank
   std::vector<int> local_of;            // by rank: index among the ranks of its node
   std::vector<std::vector<int>> nodes;  // by node: its ranks, ascending
+  std::vector<int32_t> rank_at;         // the same as a table [node][local], -1 where a node has no such rank
   /// Rails that every node has: the rank with index i on its node is near rail i modulo this.
   int rails = 1;
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "collectives/plan/chunk_extents.hpp"
 #include "collectives/plan/cluster.hpp"
 #include "collectives/plan/schedule.hpp"
 
@@ -20,10 +21,6 @@ struct LayoutLimits {
   uint64_t bytes_per_channel = 128 << 10;  // a further channel is used only for so much more data
 };
 
-struct Extent {
-  uint64_t offset = 0, bytes = 0;
-};
-
 class Layout {
  public:
   Layout() = default;
@@ -33,23 +30,17 @@ class Layout {
 
   int channels() const { return channels_; }
   int64_t rounds() const { return rounds_; }
-  uint64_t chunk_bytes() const { return chunk_bytes_; }
+  uint64_t chunk_bytes() const { return extents_.chunk_bytes; }
 
   /// The chunk's bytes in the input or output buffer (`space`). Empty (0 bytes) past the end of the data.
-  Extent extent(Space space, int channel, int64_t round, int shard, int chunk) const;
+  Extent extent(Space space, int channel, int64_t round, int shard, int chunk) const {
+    return extents_.extent(space, channel, round, shard, chunk);
+  }
+  /// The same arithmetic for who has no Layout: a GPU. Points into the cluster.
+  const ChunkExtents& extents() const { return extents_; }
 
  private:
-  bool blocked() const {
-    return frame_.collective == Collective::kReduceScatter || frame_.collective == Collective::kAllGather;
-  }
-  /// Is `space` the buffer with one block per rank (not the one with this rank's block only)?
-  bool has_all_blocks(Space space) const {
-    return (frame_.collective == Collective::kReduceScatter) == (space == Space::kInput);
-  }
-
-  Frame frame_;
-  const Cluster* cluster_ = nullptr;
-  uint64_t buffer_bytes_ = 0, share_bytes_ = 0, chunk_bytes_ = kChunkAlign;
+  ChunkExtents extents_{.chunk_bytes = kChunkAlign};
   int64_t rounds_ = 1;
   int channels_ = 1;
 };

@@ -43,7 +43,7 @@ enum class Space : uint8_t { kInput, kOutput, kWindow, kInbox };
 /// round * per_round + offset.
 struct Linear {
   int64_t per_round = 0, offset = 0;
-  int64_t at(int64_t round) const { return round * per_round + offset; }
+  constexpr int64_t at(int64_t round) const { return round * per_round + offset; }
   bool operator==(const Linear&) const = default;
 };
 

@@ -19,14 +19,15 @@ bool by_channel_and_tag(const LinkId& a, const LinkId& b) {
 }  // namespace
 
 VerbsEndpoint::VerbsEndpoint(int rank, VerbsConfig config, std::unique_ptr<tcp::PairConnector> connector,
-                             std::vector<Rail> rails, Fd epoll, Fd ready)
+                             std::vector<Rail> rails, Fd epoll, Fd ready, Fd attention)
     : rank_(rank),
       config_(std::move(config)),
       connector_(std::move(connector)),
       address_(connector_->address()),
       rails_(std::move(rails)),
       epoll_(std::move(epoll)),
-      ready_(std::move(ready)) {
+      ready_(std::move(ready)),
+      attention_(std::move(attention)) {
   if (config_.tuning.timeout == 0) config_.tuning.timeout = rails_.size() > 1 ? 16 : 20;
 }
 
@@ -117,6 +118,7 @@ Offer VerbsEndpoint::make_offer(const Peer& p) const {
 
 /// Where the peer's links lie, now that its offer is known.
 void VerbsEndpoint::place_links(Peer& p, size_t peer_index, const Offer& theirs) {
+  p.keys = theirs.keys;
   size_t incoming = 0;
   for (const LinkRow& row : theirs.links) {
     if (row.outgoing) continue;
@@ -131,6 +133,7 @@ void VerbsEndpoint::place_links(Peer& p, size_t peer_index, const Offer& theirs)
     place.inbox_address = row.inbox_address;
     place.tag_address = row.tag_address;
     place.tags = &tag_memory_[(in_.size() + index) * kMaxPutsInFlight];
+    place.first_key = first_key;
     for (size_t q : qps_of(p, row.channel)) {
       const size_t rail = p.paths[q / p.qps_per_path].remote_rail;
       place.qps.push_back(p.first_qp + q);
@@ -199,17 +202,20 @@ Result<> VerbsEndpoint::connect(std::vector<OutLink> out, std::vector<InLink> in
 
 /// One epoll for all that may wake a sleeper: sockets, completion channels, asynchronous events.
 Result<> VerbsEndpoint::watch_everything() {
-  auto watch = [&](int fd) -> Result<> {
+  auto watch = [&](int fd, bool between_calls = true) -> Result<> {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = fd;
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+    bool watched = ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+    event.events |= EPOLLET;
+    if (between_calls) watched &= ::epoll_ctl(attention_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+    if (watched) return {};
     return system_error(errno, "cannot await events of the verbs endpoint");
   };
   for (Peer& p : peers_)
     if (auto r = watch(p.socket.get()); !r) return r;
   for (Rail& rail : rails_) {
-    if (auto r = watch(rail.channel->get()->fd); !r) return r;
+    if (auto r = watch(rail.channel->get()->fd, false); !r) return r;
     if (auto r = watch(rail.context->get()->async_fd); !r) return r;
   }
   early_.reserve(kPollBatch);
@@ -228,8 +234,11 @@ Result<std::unique_ptr<Endpoint>> make_verbs_endpoint(int rank, const std::strin
   if (!epoll) return system_error(errno, "epoll_create1 for the verbs endpoint");
   Fd ready(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ready) return system_error(errno, "eventfd for the verbs endpoint");
-  return std::unique_ptr<Endpoint>(std::make_unique<VerbsEndpoint>(
-      rank, std::move(config), std::move(*connector), std::move(*rails), std::move(epoll), std::move(ready)));
+  Fd attention(::epoll_create1(EPOLL_CLOEXEC));
+  if (!attention) return system_error(errno, "epoll_create1 for the verbs endpoint");
+  return std::unique_ptr<Endpoint>(std::make_unique<VerbsEndpoint>(rank, std::move(config), std::move(*connector),
+                                                                   std::move(*rails), std::move(epoll),
+                                                                   std::move(ready), std::move(attention)));
 }
 
 }  // namespace twohop::verbs

@@ -56,6 +56,7 @@ void look_up(Lookup& in, VerbsApi& a) {
   in.need(a.wc_status_str, "ibv_wc_status_str");
   in.need(a.event_type_str, "ibv_event_type_str");
   in.want(a.reg_mr_iova2, "ibv_reg_mr_iova2");
+  in.want(a.reg_dmabuf_mr, "ibv_reg_dmabuf_mr");
   in.want(a.query_gid_ex, "_ibv_query_gid_ex");
 }
 

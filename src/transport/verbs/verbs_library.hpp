@@ -45,6 +45,7 @@ struct VerbsApi {
   const char* (*event_type_str)(ibv_event_type) = nullptr;
   // Newer than the rest; null where the library lacks them.
   ibv_mr* (*reg_mr_iova2)(ibv_pd*, void*, size_t, uint64_t, unsigned) = nullptr;
+  ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, uint64_t, size_t, uint64_t, int, int) = nullptr;
   int (*query_gid_ex)(ibv_context*, uint32_t, uint32_t, ibv_gid_entry*, uint32_t, size_t) = nullptr;
 };
 

@@ -103,6 +103,21 @@ Result<MemoryRegion> MemoryRegion::create(const std::shared_ptr<ProtectionDomain
   return MemoryRegion(raw, api.dereg_mr, all_of(pd, token(pd->context(), &DeviceUse::mrs)));
 }
 
+Result<MemoryRegion> MemoryRegion::create_from_dmabuf(const std::shared_ptr<ProtectionDomain>& pd,
+                                                      std::span<std::byte> memory, int dmabuf,
+                                                      RelaxedOrdering ordering) {
+  const VerbsApi& api = pd->context()->api();
+  if (!api.reg_dmabuf_mr) return make_error(twohopSystemError, "this libibverbs has no ibv_reg_dmabuf_mr");
+  unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  if (ordering != RelaxedOrdering::kOff) access |= unsigned{IBV_ACCESS_RELAXED_ORDERING};
+  const auto address = reinterpret_cast<uintptr_t>(memory.data());
+  ibv_mr* raw = api.reg_dmabuf_mr(pd->get(), 0, memory.size(), address, dmabuf, static_cast<int>(access));
+  if (!raw)
+    return system_error(errno, "{} does not take the dma-buf of {} bytes", pd->context()->name(), memory.size());
+  raw->addr = memory.data();  // the library leaves the offset here; contains() goes by addresses, as requests do
+  return MemoryRegion(raw, api.dereg_mr, all_of(pd, token(pd->context(), &DeviceUse::mrs)));
+}
+
 bool MemoryRegion::contains(const void* p, size_t bytes) const {
   if (!*this) return false;
   const auto begin = reinterpret_cast<uintptr_t>(get()->addr), at = reinterpret_cast<uintptr_t>(p);

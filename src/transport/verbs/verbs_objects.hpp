@@ -90,6 +90,9 @@ class MemoryRegion : public Handle<ibv_mr> {
   static Result<MemoryRegion> create(const std::shared_ptr<ProtectionDomain>& pd, std::span<std::byte> memory,
                                      RelaxedOrdering ordering, size_t already,
                                      unsigned remote_access = IBV_ACCESS_REMOTE_WRITE);
+  /// Of a GPU, by a dma-buf that covers it from its start.
+  static Result<MemoryRegion> create_from_dmabuf(const std::shared_ptr<ProtectionDomain>& pd,
+                                                 std::span<std::byte> memory, int dmabuf, RelaxedOrdering ordering);
   bool contains(const void* p, size_t bytes) const;
 
  private:

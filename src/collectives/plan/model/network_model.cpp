@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.hpp"
+
 namespace twohop {
 namespace {
 
@@ -107,6 +109,7 @@ const std::vector<NetworkModel>& builtin_models() {
     gpu.rails = 8;
     gpu.rail_gbytes_per_s = 48;
     tcp.name = "tcp";
+    tcp.switch_us = softnic.switch_us = 5;  // ranks that wait for the network sleep
     tcp.sweep_us = 1;
     tcp.message_us = 0.3;
     tcp.doorbell_us = 4;
@@ -121,7 +124,12 @@ const std::vector<NetworkModel>& builtin_models() {
     softnic.name = "softnic";
     softnic.doorbell_us = 1.5;
     softnic.send_gbytes_per_s = 10;
-    return std::vector{host, gpu, tcp, softnic};
+    NetworkModel loopback = tcp;
+    loopback.name = "loopback";
+    loopback.rail_gbytes_per_s = 5;
+    loopback.latency_us = 8;
+    loopback.packet_bytes = 65483;
+    return std::vector{host, gpu, tcp, loopback, softnic};
   }();
   return models;
 }
@@ -139,7 +147,7 @@ double loss_share(const NetworkModel& model, double packets_in_flight) {
 }
 
 Result<NetworkModel> parse_model(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_bounded_json<Json>(text);
   if (!json.is_object())
     return make_error(twohopInvalidArgument, "network model: not a JSON object; perf/calibrate writes one");
   NetworkModel model;

@@ -1,0 +1,220 @@
+// How do ranks come to run calls on their GPUs? When all have one: memory that the ranks of a node share, links of
+// their own between nodes, lanes that fit. Every step ends in an exchange, and where one fails on any rank, all ranks
+// go on without (or end, if TWOHOP_GPU=on): calls on host memory need none of it.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/log.hpp"
+#include "collectives/exec/communicator_init.hpp"
+#include "transport/transport.hpp"
+
+namespace twohop {
+namespace {
+
+using Json = nlohmann::json;
+
+const char* network_text(const Endpoint* endpoint, const GpuPlacement& placement) {
+  if (!endpoint) return "not needed";
+  return placement.inboxes_on_gpu ? "by GPUDirect RDMA" : "through host memory";
+}
+
+}  // namespace
+
+/// This thread's GPU. Nothing where the process does not use GPUs (yet) and is not told to.
+Result<std::optional<int>> CommunicatorInit::own_gpu() const {
+  GpuRuntime* runtime = gpu_runtime();
+  if (options_.gpu == "off" || (!runtime && options_.gpu != "on")) return std::optional<int>();
+  if (!runtime) {
+    const CudaStatus& status = cuda_status();
+    return make_error(twohopInvalidUsage, "TWOHOP_GPU=on, and no GPU can be used: {}", status.why);
+  }
+  return runtime->current_device(options_.gpu == "on");
+}
+
+/// What the others need to know of it.
+Result<std::optional<GpuIntroduction>> CommunicatorInit::introduce_gpu() {
+  auto device = own_gpu();
+  if (!device) return device.error();
+  if (!*device) return std::optional<GpuIntroduction>();
+  auto identity = gpu_runtime()->device_identity(**device);
+  if (!identity) return identity.error();
+  Options options = options_;
+  options.socket_ifname = data_interface();
+  auto endpoint = make_endpoint(rank_, options, comm_->control_->secret(), topology_->rail_plan());
+  if (!endpoint) return endpoint.error();
+  gpu_.runtime = gpu_runtime();
+  gpu_.device = **device;
+  gpu_.endpoint = std::move(*endpoint);
+  return std::optional(GpuIntroduction{*identity, gpu_.endpoint->address()});
+}
+
+/// Calls on GPU memory need a GPU on every rank.
+void CommunicatorInit::compare_gpus(std::vector<RankIntroduction>& introductions) {
+  int with = 0, without = -1;
+  for (size_t r = 0; r < introductions.size(); ++r) {
+    std::optional<GpuIntroduction>& gpu = introductions[r].gpu;
+    if (!gpu) {
+      without = without < 0 ? static_cast<int>(r) : without;
+      continue;
+    }
+    ++with;
+    gpu_identities_.push_back(std::move(gpu->identity));
+    gpu_addresses_.push_back(std::move(gpu->address));
+  }
+  if (without < 0) return;
+  gpu_ = GpuParts();
+  comm_->why_no_gpu_ = fmt::format(
+      "rank {} had no GPU when the communicator was made (it selects one by cudaSetDevice before, or TWOHOP_GPU=on)",
+      without);
+  if (with > 0) log_warn("rank {}: calls on GPU memory are off: {}", rank_, comm_->why_no_gpu_);
+}
+
+Result<> CommunicatorInit::set_up_gpus() {
+  if (!has_gpus()) return {};
+  gpu_.cluster = &comm_->cluster_;
+  gpu_.rank = rank_;
+  gpu_.tables = tables_;
+  gpu_.limits = comm_->limits_;
+  if (comm_->cluster_.nnodes() == 1) gpu_.endpoint.reset();
+  for (auto step : {&CommunicatorInit::gather_gpu_memory, &CommunicatorInit::divide_gpu_lanes,
+                    &CommunicatorInit::make_gpu_execution}) {
+    auto done = (this->*step)();
+    if (done) continue;
+    if (options_.gpu == "on" || options_.require_gdr != 0) return done;
+    comm_->why_no_gpu_ = "it could not be set up: " + done.error().message;
+    log_warn("rank {}: calls on GPU memory are off: {}", rank_, done.error().message);
+    comm_->gpu_.reset();
+    gpu_ = GpuParts();
+    return {};
+  }
+  return {};
+}
+
+/// How this rank's network reaches its GPU; the error has the reasons why it does not.
+Result<std::string> CommunicatorInit::try_gpudirect() {
+  constexpr size_t kEnough = 1 << 20;
+  auto segment = gpu_.runtime->make_segment(gpu_.device, kEnough);
+  if (!segment) return segment.error();
+  GpuRegion region{{(*segment)->data(), (*segment)->size()}, -1, ""};
+  auto dmabuf = gpu_.runtime->dma_buf(gpu_.device, region.memory);
+  if (dmabuf)
+    region.dmabuf = dmabuf->get();
+  else
+    region.why_no_dmabuf = dmabuf.error().message;
+  return gpu_.endpoint->register_gpu_memory(region, false);
+}
+
+/// All ranks or none: who puts must know where the inbox is, and one line says it for the job.
+Result<bool> CommunicatorInit::all_use_gpudirect() {
+  if (!gpu_.endpoint) return false;
+  auto mine = try_gpudirect();
+  auto all = share(mine ? Json{{"way", *mine}} : Json{{"why_not", mine.error().message}});
+  if (!all) return all.error();
+  for (size_t r = 0; r < all->size(); ++r) {
+    const Json& theirs = (*all)[r];
+    if (theirs.contains("way")) continue;
+    const auto why = theirs["why_not"].get<std::string>();
+    if (options_.require_gdr != 0)
+      return make_error(twohopSystemError, "TWOHOP_REQUIRE_GDR=1, and rank {} has no GPUDirect RDMA: {}", r, why);
+    if (rank_ == 0)
+      log(gpu_.endpoint->name() == std::string("tcp") ? LogLevel::kInfo : LogLevel::kWarn,
+          "GPUDirect RDMA is off, data between nodes goes through host memory: rank {}: {}", r, why);
+    return false;
+  }
+  log_info("rank {}: GPUDirect RDMA by {}", rank_, *mine);
+  return true;
+}
+
+/// In the GPUs' memory where all GPUs of a node reach each other, else in the host's.
+Result<> CommunicatorInit::gather_gpu_memory() {
+  GpuPlacement placement;
+  auto gpudirect = all_use_gpudirect();
+  if (!gpudirect) return gpudirect.error();
+  placement.inboxes_on_gpu = *gpudirect;
+  auto node = make_gpu_node(placement);
+  auto all = share(Json(node ? "" : node.error().message));
+  if (!all) return all.error();
+  for (int r : comm_->cluster_.peers_of(rank_)) {
+    const auto failure = (*all)[static_cast<size_t>(r)].get<std::string>();
+    if (failure.empty() || !placement.windows_on_gpu) continue;
+    placement = {.windows_on_gpu = false, .inboxes_on_gpu = false};
+    if (comm_->cluster_.local_of[rank_] == 0)
+      log_warn("node {}: GPUs exchange data through host memory: rank {}: {}", comm_->cluster_.node_of[rank_], r,
+               failure);
+  }
+  if (!placement.windows_on_gpu) node = make_gpu_node(placement);
+  if (node) gpu_.node = std::move(*node);
+  all = share(gpu_.node ? Result<Json>(Json(rank_)) : Result<Json>(node.error()));
+  if (!all) return all.error();
+  return {};
+}
+
+Result<std::shared_ptr<GpuNode>> CommunicatorInit::make_gpu_node(const GpuPlacement& placement) {
+  auto made = GpuNode::create(*gpu_.runtime, gpu_.device, members(), comm_->node_->map(), placement, *exchange_,
+                              comm_->control_->secret(), deadline_);
+  if (!made) return made.error();
+  return std::shared_ptr<GpuNode>(std::move(*made));
+}
+
+/// All lanes of all ranks of a GPU must be resident on it together: as many channels as fit everywhere.
+Result<> CommunicatorInit::divide_gpu_lanes() {
+  auto launcher = gpu_.runtime->make_launcher(gpu_.device);
+  if (launcher) gpu_.launcher = std::move(*launcher);
+  auto all = share(launcher ? Result<Json>(Json(gpu_.launcher->resident_lanes())) : Result<Json>(launcher.error()));
+  if (!all) return all.error();
+  const auto lanes_of_channel = static_cast<int64_t>(comm_->node_->map().lanes);
+  int64_t channels = gpu_.limits.max_channels;
+  for (size_t r = 0; r < all->size(); ++r) {
+    const auto sharing = std::count(gpu_identities_.begin(), gpu_identities_.end(), gpu_identities_[r]);
+    channels = std::min(channels, (*all)[r].get<int64_t>() / sharing / lanes_of_channel);
+  }
+  if (channels < 1)
+    return make_error(twohopInvalidUsage, "a GPU of the job cannot keep the {} lanes of a channel resident",
+                      lanes_of_channel);
+  gpu_.limits.max_channels = static_cast<int>(channels);
+  return {};
+}
+
+Result<> CommunicatorInit::make_gpu_execution() {
+  const GpuPlacement placement = gpu_.node->placement();
+  auto made = GpuExecution::create(std::move(gpu_));
+  Result<> done;
+  if (made)
+    comm_->gpu_ = std::move(*made);
+  else
+    done = made.error();
+  if (done && comm_->gpu_->endpoint()) done = connect_gpu_links();
+  if (done) done = comm_->gpu_->begin(comm_->gpu_hooks());
+  auto all = share(done ? Result<Json>(Json(rank_)) : Result<Json>(done.error()));
+  if (!all) return all.error();
+  log_info("rank {}: GPU {}, windows in {} memory, network {}", rank_, comm_->gpu_->device(),
+           placement.windows_on_gpu ? "GPU" : "host", network_text(comm_->gpu_->endpoint(), placement));
+  return {};
+}
+
+/// What puts are sent from, and where they arrive.
+Result<> CommunicatorInit::register_gpu_calls(Endpoint& endpoint, const GpuNode& node) const {
+  if (node.placement().inboxes_on_gpu) {
+    GpuRegion region{node.own_segment(), -1, ""};
+    auto dmabuf = gpu_runtime()->dma_buf(comm_->gpu_->device(), region.memory);
+    if (dmabuf) region.dmabuf = dmabuf->get();
+    auto registered = endpoint.register_gpu_memory(region, true);
+    return registered ? Result<>() : Result<>(registered.error());
+  }
+  if (!node.placement().windows_on_gpu) return endpoint.register_memory(node.own_segment());
+  for (std::span<std::byte> memory : {node.own_inboxes(), comm_->gpu_->staging()})
+    if (!memory.empty())
+      if (auto registered = endpoint.register_memory(memory); !registered) return registered;
+  return {};
+}
+
+Result<> CommunicatorInit::connect_gpu_links() {
+  Endpoint& endpoint = *comm_->gpu_->endpoint();
+  const GpuNode& node = comm_->gpu_->node();
+  if (auto registered = register_gpu_calls(endpoint, node); !registered) return registered;
+  const LinkTable& mine = tables_[static_cast<size_t>(node.me())];
+  const auto inbox = [&](size_t i) { return node.addresses().inbox(node.me(), i); };
+  return connect_all(endpoint, mine, inbox, node.addresses().map.inbox_bytes, gpu_addresses_);
+}
+
+}  // namespace twohop

@@ -1,0 +1,249 @@
+// See cuda_runtime.hpp. What is set up once; launching is cuda_launcher.cpp's.
+#include "collectives/exec/cuda/cuda_runtime.hpp"
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "device/cuda/cuda_driver.hpp"
+#include "device/cuda/cuda_error.hpp"
+#include "device/cuda/device_segment.hpp"
+
+namespace twohop {
+namespace {
+
+/// A stream that waits for nobody, the default stream included.
+class SideStream {
+ public:
+  static Result<SideStream> create() {
+    SideStream s;
+    if (cudaError_t e = cudaStreamCreateWithFlags(&s.stream_, cudaStreamNonBlocking); e != cudaSuccess)
+      return cuda_error(e, "cannot create a stream");
+    return Result<SideStream>(std::move(s));
+  }
+  SideStream(SideStream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  SideStream& operator=(SideStream&&) = delete;
+  ~SideStream() {
+    if (stream_) (void)cudaStreamDestroy(stream_);
+  }
+  cudaStream_t get() const { return stream_; }
+  Result<> wait() const {
+    if (cudaError_t e = cudaStreamSynchronize(stream_); e != cudaSuccess)
+      return cuda_error(e, "a copy of the set-up of calls on the GPU failed");
+    return {};
+  }
+
+ private:
+  SideStream() = default;
+  cudaStream_t stream_ = nullptr;
+};
+
+class DeviceMemory : public GpuMemory {
+ public:
+  DeviceMemory(int device, std::byte* data, size_t bytes) : device_(device), data_(data), bytes_(bytes) {}
+  ~DeviceMemory() override {
+    const OnDevice on(device_);
+    (void)cudaFree(data_);
+  }
+  std::byte* data() const override { return data_; }
+  size_t size() const override { return bytes_; }
+
+ private:
+  int device_;
+  std::byte* data_;
+  size_t bytes_;
+};
+
+class PinnedMemory : public GpuMemory {
+ public:
+  PinnedMemory(std::byte* data, size_t bytes) : data_(data), bytes_(bytes) {}
+  ~PinnedMemory() override { (void)cudaFreeHost(data_); }
+  std::byte* data() const override { return data_; }
+  size_t size() const override { return bytes_; }
+
+ private:
+  std::byte* data_;
+  size_t bytes_;
+};
+
+class Segment : public GpuMemory {
+ public:
+  Segment(int device, DeviceSegment segment) : device_(device), segment_(std::move(segment)) {}
+  ~Segment() override {
+    const OnDevice on(device_);
+    segment_ = DeviceSegment();
+  }
+  std::byte* data() const override { return segment_.data(); }
+  size_t size() const override { return segment_.size(); }
+  Result<std::vector<Fd>> export_fds() const override {
+    const OnDevice on(device_);
+    return segment_.export_fds();
+  }
+
+ private:
+  int device_;
+  DeviceSegment segment_;
+};
+
+/// Host memory made known to CUDA. Ranks that are threads map a segment once, and CUDA takes an address once.
+class Registered {
+ public:
+  static Result<std::shared_ptr<void>> get(std::span<std::byte> memory) {
+    static std::mutex& mutex = *new std::mutex;
+    static auto& all = *new std::map<std::byte*, std::weak_ptr<void>>;
+    const std::lock_guard lock(mutex);
+    if (auto known = all[memory.data()].lock()) return known;
+    constexpr unsigned kFlags = cudaHostRegisterPortable | cudaHostRegisterMapped;
+    if (cudaError_t e = cudaHostRegister(memory.data(), memory.size(), kFlags); e != cudaSuccess)
+      return cuda_error(e, "cannot make {} bytes of host memory reachable for GPUs (is RLIMIT_MEMLOCK large enough?)",
+                        memory.size());
+    std::shared_ptr<void> made(memory.data(), [](void* at) { (void)cudaHostUnregister(at); });
+    void* seen = nullptr;
+    if (cudaError_t e = cudaHostGetDevicePointer(&seen, memory.data(), 0); e != cudaSuccess || seen != memory.data())
+      return make_error(twohopUnhandledCudaError, "the GPU sees host memory {} at another address, {}",
+                        static_cast<void*>(memory.data()), seen);
+    all[memory.data()] = made;
+    return made;
+  }
+};
+
+}  // namespace
+
+OnDevice::OnDevice(int device) {
+  (void)cudaThreadExchangeStreamCaptureMode(&mode_);
+  if (cudaGetDevice(&before_) != cudaSuccess || before_ == device)
+    before_ = -1;
+  else
+    (void)cudaSetDevice(device);
+}
+OnDevice::~OnDevice() {
+  if (before_ >= 0) (void)cudaSetDevice(before_);
+  (void)cudaThreadExchangeStreamCaptureMode(&mode_);
+}
+
+Result<MemoryInfo> CudaRuntime::memory_info(const void* address) {
+  return twohop::memory_info(address);
+}
+
+Result<std::optional<int>> CudaRuntime::current_device(bool wake) {
+  int device = 0;
+  if (cudaError_t e = cudaGetDevice(&device); e != cudaSuccess) return cuda_error(e, "cannot ask for the current GPU");
+  auto driver = cuda_driver();
+  if (!driver) return driver.error();
+  unsigned flags = 0;
+  int active = 0;
+  if (CUresult r = (*driver)->primary_ctx_get_state(device, &flags, &active); r != CUDA_SUCCESS)
+    return driver_error(r, "cannot ask whether GPU {} is in use", device);
+  if (active != 0) return std::optional(device);
+  if (!wake) return std::optional<int>();
+  if (cudaError_t e = cudaSetDevice(device); e != cudaSuccess) return cuda_error(e, "cannot use GPU {}", device);
+  return std::optional(device);
+}
+
+Result<std::string> CudaRuntime::device_identity(int device) {
+  cudaDeviceProp properties{};
+  if (cudaError_t e = cudaGetDeviceProperties(&properties, device); e != cudaSuccess)
+    return cuda_error(e, "cannot ask GPU {} what it is", device);
+  std::string text = "GPU-";
+  for (const char c : properties.uuid.bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return text;
+}
+
+Result<std::unique_ptr<GpuMemory>> CudaRuntime::device_memory(int device, size_t bytes) {
+  const OnDevice on(device);
+  void* data = nullptr;
+  if (cudaError_t e = cudaMalloc(&data, bytes); e != cudaSuccess) {
+    (void)cudaGetLastError();
+    return cuda_error(e, "cannot allocate {} bytes on GPU {}", bytes, device);
+  }
+  auto memory = std::make_unique<DeviceMemory>(device, static_cast<std::byte*>(data), bytes);
+  auto side = SideStream::create();
+  if (!side) return side.error();
+  if (cudaError_t e = cudaMemsetAsync(data, 0, bytes, side->get()); e != cudaSuccess)
+    return cuda_error(e, "cannot clear {} bytes on GPU {}", bytes, device);
+  if (auto done = side->wait(); !done) return done.error();
+  return std::unique_ptr<GpuMemory>(std::move(memory));
+}
+
+Result<std::unique_ptr<GpuMemory>> CudaRuntime::host_memory(int device, size_t bytes) {
+  const OnDevice on(device);
+  void* data = nullptr;
+  if (cudaError_t e = cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped); e != cudaSuccess) {
+    (void)cudaGetLastError();
+    return cuda_error(e, "cannot allocate {} bytes of pinned host memory", bytes);
+  }
+  std::memset(data, 0, bytes);
+  return std::unique_ptr<GpuMemory>(std::make_unique<PinnedMemory>(static_cast<std::byte*>(data), bytes));
+}
+
+Result<std::unique_ptr<GpuMemory>> CudaRuntime::make_segment(int device, size_t bytes) {
+  auto driver = cuda_driver();
+  if (!driver) return driver.error();
+  const OnDevice on(device);
+  auto made = DeviceSegment::create(**driver, device, bytes);
+  if (!made) return made.error();
+  return std::unique_ptr<GpuMemory>(std::make_unique<Segment>(device, std::move(*made)));
+}
+
+Result<std::unique_ptr<GpuMemory>> CudaRuntime::map_segment(int device, std::vector<Fd> fds, size_t bytes) {
+  auto driver = cuda_driver();
+  if (!driver) return driver.error();
+  const OnDevice on(device);
+  auto mapped = DeviceSegment::map(**driver, device, std::move(fds), bytes);
+  if (!mapped) return mapped.error();
+  return std::unique_ptr<GpuMemory>(std::make_unique<Segment>(device, std::move(*mapped)));
+}
+
+Result<Fd> CudaRuntime::dma_buf(int device, std::span<std::byte> segment) {
+  auto driver = cuda_driver();
+  if (!driver) return driver.error();
+  const OnDevice on(device);
+  int supported = 0;
+  if (CUresult r = (*driver)->device_get_attribute(&supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, device);
+      r != CUDA_SUCCESS)
+    return driver_error(r, "cannot ask GPU {} for dma-buf", device);
+  if (supported == 0)
+    return make_error(twohopUnhandledCudaError, "GPU {} offers none (it needs the open kernel modules)", device);
+  int fd = -1;
+  if (CUresult r = (*driver)->mem_get_handle_for_address_range(&fd, reinterpret_cast<CUdeviceptr>(segment.data()),
+                                                               segment.size(), CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+      r != CUDA_SUCCESS)
+    return driver_error(r, "GPU {} gives none for {} bytes", device, segment.size());
+  return Result<Fd>(Fd(fd));
+}
+
+Result<std::shared_ptr<void>> CudaRuntime::pin(int device, std::span<std::byte> memory) {
+  const OnDevice on(device);
+  return Registered::get(memory);
+}
+
+Result<> CudaRuntime::upload(int device, std::byte* to, const void* from, size_t bytes) {
+  const OnDevice on(device);
+  auto side = SideStream::create();
+  if (!side) return side.error();
+  if (cudaError_t e = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, side->get()); e != cudaSuccess)
+    return cuda_error(e, "cannot copy {} bytes to GPU {}", bytes, device);
+  return side->wait();
+}
+
+Result<> CudaRuntime::flush_remote_writes(int device) {
+  const OnDevice on(device);
+  int ordering = 0;
+  if (cudaDeviceGetAttribute(&ordering, cudaDevAttrGPUDirectRDMAWritesOrdering, device) == cudaSuccess &&
+      ordering >= cudaGPUDirectRDMAWritesOrderingOwner)
+    return {};
+  if (cudaError_t e = cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
+                                                         cudaFlushGPUDirectRDMAWritesToOwner);
+      e != cudaSuccess)
+    return cuda_error(e, "cannot flush what the network wrote to GPU {}", device);
+  return {};
+}
+
+GpuRuntime* built_in_gpu_runtime() {
+  if (cuda_status().devices == 0) return nullptr;
+  static CudaRuntime runtime;
+  return &runtime;
+}
+
+}  // namespace twohop

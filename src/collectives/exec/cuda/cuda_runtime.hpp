@@ -1,0 +1,40 @@
+// CudaRuntime: GpuRuntime by the CUDA runtime and, for memory that ranks share, the driver.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "collectives/exec/gpu/gpu_runtime.hpp"
+
+namespace twohop {
+
+class CudaRuntime : public GpuRuntime {
+ public:
+  Result<MemoryInfo> memory_info(const void* address) override;
+  Result<std::optional<int>> current_device(bool wake) override;
+  Result<std::string> device_identity(int device) override;
+  Result<std::unique_ptr<GpuMemory>> device_memory(int device, size_t bytes) override;
+  Result<std::unique_ptr<GpuMemory>> host_memory(int device, size_t bytes) override;
+  Result<std::unique_ptr<GpuMemory>> make_segment(int device, size_t bytes) override;
+  Result<std::unique_ptr<GpuMemory>> map_segment(int device, std::vector<Fd> fds, size_t bytes) override;
+  Result<Fd> dma_buf(int device, std::span<std::byte> segment) override;
+  Result<std::shared_ptr<void>> pin(int device, std::span<std::byte> memory) override;
+  Result<> upload(int device, std::byte* to, const void* from, size_t bytes) override;
+  Result<std::unique_ptr<GpuLauncher>> make_launcher(int device) override;
+  Result<> flush_remote_writes(int device) override;
+};
+
+/// Makes a GPU the thread's, and allows what capturing would refuse: other threads and other streams are not concerned
+/// by what we do. Both as before at the end.
+class OnDevice {
+ public:
+  explicit OnDevice(int device);
+  ~OnDevice();
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int before_ = -1;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+}  // namespace twohop

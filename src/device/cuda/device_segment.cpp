@@ -1,0 +1,230 @@
+// See device_segment.hpp.
+#include "device/cuda/device_segment.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <random>
+#include <utility>
+
+#include "device/cuda/segment_ticket.hpp"
+
+namespace twohop {
+
+/// Undoes what was done, in reverse.
+struct DeviceSegment::Mapping {
+  explicit Mapping(const CudaDriver& d) : driver(d) {}
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() {
+    if (ticket.kind == uint32_t(SegmentKind::kIpcHandle)) {
+      if (address != 0) (void)(own ? driver.mem_free(address) : driver.ipc_close_mem_handle(address));
+      return;
+    }
+    if (mapped) (void)driver.mem_unmap(address, ticket.bytes);
+    if (address != 0) (void)driver.mem_address_free(address, ticket.bytes);
+    if (handle_held) (void)driver.mem_release(handle);
+  }
+
+  const CudaDriver& driver;
+  SegmentTicket ticket;
+  CUdeviceptr address = 0;
+  CUmemGenericAllocationHandle handle = 0;
+  bool own = false, mapped = false, handle_held = false;
+};
+
+namespace {
+
+using Mapping = DeviceSegment::Mapping;
+
+uint64_t this_process() {
+  static const uint64_t number = [] {
+    std::random_device random;
+    return uint64_t(random()) << 32 | random();
+  }();
+  return number;
+}
+
+/// The segments that this process has mapped, by who made them: ranks that are threads share one mapping.
+class Known {
+ public:
+  template <class Make>
+  Result<std::shared_ptr<Mapping>> get(uint64_t process, uint64_t number, Make make) {
+    const std::lock_guard lock(mutex_);
+    std::weak_ptr<Mapping>& known = known_[{process, number}];
+    if (auto mapping = known.lock()) return mapping;
+    auto made = make();
+    if (made) known = *made;
+    return made;
+  }
+  void add(const std::shared_ptr<Mapping>& mapping) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
+    known_[{mapping->ticket.process, mapping->ticket.number}] = mapping;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<uint64_t, uint64_t>, std::weak_ptr<Mapping>> known_;
+};
+Known& known() {
+  static Known k;
+  return k;
+}
+
+CUmemAllocationProp properties(int device) {
+  CUmemAllocationProp p{};
+  p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  p.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+  p.allocFlags.gpuDirectRDMACapable = 1;
+  return p;
+}
+
+bool exports_file_descriptors(const CudaDriver& driver, int device) {
+  for (CUdevice_attribute a : {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                               CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED}) {
+    int value = 0;
+    if (driver.device_get_attribute(&value, a, device) != CUDA_SUCCESS || value == 0) return false;
+  }
+  return true;
+}
+
+/// Lets `device` use a mapping; each GPU that does has to be told.
+Result<> allow(const Mapping& m, int device) {
+  CUmemAccessDesc access{};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  if (CUresult r = m.driver.mem_set_access(m.address, m.ticket.bytes, &access, 1); r != CUDA_SUCCESS)
+    return driver_error(r, "GPU {} may not use {} bytes of another rank's GPU (P2P)", device, m.ticket.bytes);
+  return {};
+}
+
+Result<> map_handle(Mapping& m, int device) {
+  if (CUresult r = m.driver.mem_address_reserve(&m.address, m.ticket.bytes, 0, 0, 0); r != CUDA_SUCCESS)
+    return driver_error(r, "cannot reserve {} bytes of addresses for GPU memory", m.ticket.bytes);
+  if (CUresult r = m.driver.mem_map(m.address, m.ticket.bytes, 0, m.handle, 0); r != CUDA_SUCCESS)
+    return driver_error(r, "cannot map {} bytes of GPU memory", m.ticket.bytes);
+  m.mapped = true;
+  return allow(m, device);
+}
+
+Result<> create_by_handle(Mapping& m, int device, size_t bytes) {
+  const CUmemAllocationProp p = properties(device);
+  size_t granularity = 1;
+  if (CUresult r = m.driver.mem_granularity(&granularity, &p, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED); r != CUDA_SUCCESS)
+    return driver_error(r, "cannot ask GPU {} for its allocation granularity", device);
+  m.ticket.bytes = (bytes + granularity - 1) / granularity * granularity;
+  if (CUresult r = m.driver.mem_create(&m.handle, m.ticket.bytes, &p, 0); r != CUDA_SUCCESS)
+    return driver_error(r, "cannot allocate {} bytes on GPU {}; lower TWOHOP_BUFFSIZE or TWOHOP_NCHANNELS",
+                        m.ticket.bytes, device);
+  m.handle_held = true;
+  return map_handle(m, device);
+}
+
+Result<> create_by_ipc(Mapping& m, int device, size_t bytes) {
+  m.ticket.bytes = bytes;
+  if (CUresult r = m.driver.mem_alloc(&m.address, bytes); r != CUDA_SUCCESS)
+    return driver_error(r, "cannot allocate {} bytes on GPU {}; lower TWOHOP_BUFFSIZE or TWOHOP_NCHANNELS", bytes,
+                        device);
+  if (CUresult r = m.driver.ipc_get_mem_handle(&m.ticket.ipc, m.address); r != CUDA_SUCCESS)
+    return driver_error(r, "GPU {}'s memory cannot be shared with other processes (CUDA IPC)", device);
+  return {};
+}
+
+Result<std::shared_ptr<Mapping>> import(const CudaDriver& driver, int device, const SegmentTicket& ticket,
+                                        const std::vector<Fd>& fds) {
+  auto m = std::make_shared<Mapping>(driver);
+  m->ticket = ticket;
+  if (ticket.kind == uint32_t(SegmentKind::kIpcHandle)) {
+    if (CUresult r = driver.ipc_open_mem_handle(&m->address, ticket.ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+        r != CUDA_SUCCESS)
+      return driver_error(r, "cannot map another rank's GPU memory (CUDA IPC)");
+    return m;
+  }
+  if (fds.size() != 2)
+    return make_error(twohopRemoteError, "a local rank passed {} descriptors for its GPU memory, expected 2",
+                      fds.size());
+  auto* os_handle = reinterpret_cast<void*>(static_cast<uintptr_t>(fds[1].get()));
+  if (CUresult r = driver.mem_import(&m->handle, os_handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+      r != CUDA_SUCCESS)
+    return driver_error(r, "cannot import another rank's GPU memory");
+  m->handle_held = true;
+  if (auto mapped = map_handle(*m, device); !mapped) return mapped.error();
+  return m;
+}
+
+}  // namespace
+
+const char* segment_kind_name(SegmentKind kind) {
+  return kind == SegmentKind::kFileDescriptor ? "file descriptor" : "CUDA IPC handle";
+}
+
+Result<DeviceSegment> DeviceSegment::create(const CudaDriver& driver, int device, size_t bytes) {
+  static std::atomic<uint64_t> segments{0};
+  auto m = std::make_shared<Mapping>(driver);
+  const bool by_handle = exports_file_descriptors(driver, device);
+  m->own = true;
+  m->ticket.kind = uint32_t(by_handle ? SegmentKind::kFileDescriptor : SegmentKind::kIpcHandle);
+  m->ticket.process = this_process();
+  m->ticket.number = ++segments;
+  if (auto made = by_handle ? create_by_handle(*m, device, bytes) : create_by_ipc(*m, device, bytes); !made)
+    return made.error();
+  if (CUresult r = driver.memset_d8(m->address, 0, m->ticket.bytes); r != CUDA_SUCCESS)
+    return driver_error(r, "cannot clear {} bytes of GPU {}", m->ticket.bytes, device);
+  known().add(m);
+  DeviceSegment segment;
+  segment.mapping_ = std::move(m);
+  return Result<DeviceSegment>(std::move(segment));
+}
+
+Result<std::vector<Fd>> DeviceSegment::export_fds() const {
+  std::vector<Fd> fds;
+  auto ticket = write_ticket(mapping_->ticket);
+  if (!ticket) return ticket.error();
+  fds.push_back(std::move(*ticket));
+  if (kind() == SegmentKind::kIpcHandle) return Result<std::vector<Fd>>(std::move(fds));
+  int fd = -1;
+  if (CUresult r = mapping_->driver.mem_export(&fd, mapping_->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+      r != CUDA_SUCCESS)
+    return driver_error(r, "cannot export {} bytes of GPU memory", size());
+  fds.emplace_back(fd);
+  return Result<std::vector<Fd>>(std::move(fds));
+}
+
+Result<DeviceSegment> DeviceSegment::map(const CudaDriver& driver, int device, std::vector<Fd> fds, size_t bytes) {
+  if (fds.empty()) return make_error(twohopRemoteError, "a local rank passed no descriptor for its GPU memory");
+  auto ticket = read_ticket(fds[0].get());
+  if (!ticket) return ticket.error();
+  if (ticket->bytes < bytes)
+    return make_error(
+        twohopRemoteError,
+        "a local rank's GPU memory holds {} bytes, needed {}; do all ranks have the same TWOHOP_BUFFSIZE, "
+        "TWOHOP_CHUNK_BYTES and TWOHOP_NCHANNELS?",
+        ticket->bytes, bytes);
+  bool fresh = false;
+  auto mapping = known().get(ticket->process, ticket->number, [&] {
+    fresh = true;
+    return import(driver, device, *ticket, fds);
+  });
+  if (!mapping) return mapping.error();
+  if (!fresh && (*mapping)->ticket.kind == uint32_t(SegmentKind::kFileDescriptor))
+    if (auto allowed = allow(**mapping, device); !allowed) return allowed.error();
+  DeviceSegment segment;
+  segment.mapping_ = std::move(*mapping);
+  return Result<DeviceSegment>(std::move(segment));
+}
+
+std::byte* DeviceSegment::data() const {
+  return reinterpret_cast<std::byte*>(mapping_->address);
+}
+size_t DeviceSegment::size() const {
+  return mapping_->ticket.bytes;
+}
+SegmentKind DeviceSegment::kind() const {
+  return static_cast<SegmentKind>(mapping_->ticket.kind);
+}
+
+}  // namespace twohop

@@ -1,0 +1,171 @@
+// Calls on the memory of a real GPU, through the C API: ranks are threads, on one GPU or on as many as there are. Exit
+// code 77, and a line that says so, where there is none: nothing was tested then.
+#include <cuda_runtime_api.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <random>
+
+#include "thread_ranks.hpp"
+
+namespace twohop::test {
+namespace {
+
+#define ASSERT_CUDA(call) ASSERT_EQ((call), cudaSuccess)
+
+int devices() {
+  int n = 0;
+  return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
+}
+
+/// Bytes on the current GPU, with as many on the host.
+class DeviceBuffer {
+ public:
+  explicit DeviceBuffer(size_t bytes) : host_(bytes) { EXPECT_EQ(cudaMalloc(&device_, bytes), cudaSuccess); }
+  ~DeviceBuffer() { (void)cudaFree(device_); }
+  DeviceBuffer(const DeviceBuffer&) = delete;
+  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+  void* get() const { return device_; }
+  std::vector<unsigned char>& host() { return host_; }
+  void to_device(cudaStream_t stream) {
+    EXPECT_EQ(cudaMemcpyAsync(device_, host_.data(), host_.size(), cudaMemcpyHostToDevice, stream), cudaSuccess);
+  }
+  void to_host(cudaStream_t stream) {
+    EXPECT_EQ(cudaMemcpyAsync(host_.data(), device_, host_.size(), cudaMemcpyDeviceToHost, stream), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  }
+
+ private:
+  void* device_ = nullptr;
+  std::vector<unsigned char> host_;
+};
+
+class Stream {
+ public:
+  Stream() { EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess); }
+  ~Stream() { (void)cudaStreamDestroy(stream_); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  cudaStream_t get() const { return stream_; }
+  twohopStream_t twohop() const { return reinterpret_cast<twohopStream_t>(stream_); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// Each rank's thread uses a GPU before it joins.
+void run_gpu_ranks(const Ranks& ranks, const std::function<void(int, twohopComm_t)>& body) {
+  twohopUniqueId id;
+  ASSERT_EQ(twohopGetUniqueId(&id), twohopSuccess) << twohopGetLastError(nullptr);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks.nranks; ++rank)
+    threads.emplace_back([&, rank] {
+      ASSERT_CUDA(cudaSetDevice(rank % devices()));
+      twohopConfig_t config = config_of(ranks);
+      twohopComm_t comm = nullptr;
+      const twohopResult_t made = twohopCommInitRankConfig(&comm, ranks.nranks, id, rank, &config);
+      ASSERT_EQ(made, twohopSuccess) << why(nullptr, made);
+      body(rank, comm);
+      EXPECT_OK(twohopCommDestroy(comm), nullptr);
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+constexpr size_t kTypeBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+class OnGpu : public testing::TestWithParam<Ranks> {};
+
+/// The GPU gives the host's bits, whatever the input.
+TEST_P(OnGpu, EveryTypeAndOperationGivesTheBitsOfTheHost) {
+  run_gpu_ranks(GetParam(), [&](int rank, twohopComm_t comm) {
+    Stream stream;
+    std::mt19937 random(static_cast<unsigned>(rank) + 1);
+    for (int type = 0; type < TWOHOP_NUM_DATATYPES; ++type)
+      for (int op = 0; op < TWOHOP_NUM_OPS; ++op)
+        for (const size_t count : {1UL, 1023UL, 65536UL}) {
+          const size_t bytes = count * kTypeBytes[type];
+          DeviceBuffer send(bytes), recv(bytes);
+          for (auto& b : send.host()) b = static_cast<unsigned char>(random());
+          std::vector<unsigned char> on_host(bytes);
+          const auto t = static_cast<twohopDataType_t>(type);
+          const auto o = static_cast<twohopRedOp_t>(op);
+          EXPECT_OK(twohopAllReduce(send.host().data(), on_host.data(), count, t, o, comm, nullptr), comm);
+          send.to_device(stream.get());
+          EXPECT_OK(twohopAllReduce(send.get(), recv.get(), count, t, o, comm, stream.twohop()), comm);
+          recv.to_host(stream.get());
+          ASSERT_EQ(recv.host(), on_host) << "type " << type << " op " << op << " count " << count;
+        }
+  });
+}
+
+TEST_P(OnGpu, ACapturedCallIsReplayed) {
+  run_gpu_ranks(GetParam(), [&](int rank, twohopComm_t comm) {
+    Stream stream;
+    constexpr size_t kCount = 10000;
+    DeviceBuffer buffer(kCount * sizeof(float)), result(kCount * sizeof(float));
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    ASSERT_CUDA(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
+    EXPECT_OK(twohopAllReduce(buffer.get(), result.get(), kCount, twohopFloat32, twohopSum, comm, stream.twohop()),
+              comm);
+    ASSERT_CUDA(cudaStreamEndCapture(stream.get(), &graph));
+    ASSERT_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+    const int n = GetParam().nranks;
+    for (int replay = 1; replay <= 5; ++replay) {
+      std::vector<float> values(kCount, static_cast<float>((rank + 1) * replay));
+      std::memcpy(buffer.host().data(), values.data(), values.size() * sizeof(float));
+      buffer.to_device(stream.get());
+      ASSERT_CUDA(cudaGraphLaunch(executable, stream.get()));
+      result.to_host(stream.get());
+      std::memcpy(values.data(), result.host().data(), values.size() * sizeof(float));
+      for (const float x : values) ASSERT_EQ(x, static_cast<float>(n * (n + 1) / 2 * replay));
+    }
+    (void)cudaGraphExecDestroy(executable);
+    (void)cudaGraphDestroy(graph);
+  });
+}
+
+TEST_P(OnGpu, AnAbortEndsAKernelThatWaits) {
+  if (GetParam().nranks == 1) GTEST_SKIP() << "a rank alone waits for nobody";
+  std::atomic<bool> launched{false};
+  run_gpu_ranks(GetParam(), [&](int rank, twohopComm_t comm) {
+    Stream stream;
+    DeviceBuffer buffer(4096);
+    if (rank == 0) {
+      EXPECT_OK(twohopAllReduce(buffer.get(), buffer.get(), 1024, twohopFloat32, twohopSum, comm, stream.twohop()),
+                comm);
+      launched = true;
+    }
+    while (!launched) std::this_thread::yield();
+    if (rank == 1) EXPECT_OK(twohopCommAbort(comm), comm);
+    twohopResult_t error = twohopSuccess;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (error == twohopSuccess && std::chrono::steady_clock::now() < until)
+      EXPECT_OK(twohopCommGetAsyncError(comm, &error), comm);
+    EXPECT_EQ(error, twohopAborted);
+    ASSERT_CUDA(cudaStreamSynchronize(stream.get()));  // the kernel has left
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, OnGpu,
+                         testing::Values(Ranks{.nranks = 1}, Ranks{.nranks = 2}, Ranks{.nranks = 4},
+                                         Ranks{.nranks = 2, .ranks_per_node = 1},
+                                         Ranks{.nranks = 4, .ranks_per_node = 2}),
+                         [](const auto& ranks) {
+                           return "ranks" + std::to_string(ranks.param.nranks) + "_pernode" +
+                                  std::to_string(ranks.param.ranks_per_node);
+                         });
+
+}  // namespace
+}  // namespace twohop::test
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (twohop::test::devices() == 0) {
+    std::fputs("gpu_test: skipped: no GPU can be used here\n", stderr);
+    return 77;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,282 @@
+// Device segments over a driver played by memfds: what is shared is really shared, hostile tickets are refused, and no
+// failure of the driver leaves anything behind.
+#include "device/cuda/device_segment.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "device/cuda/segment_ticket.hpp"
+
+namespace twohop {
+namespace {
+
+/// The driver's state. Handles are file descriptors, addresses those of the process.
+struct Fake {
+  bool has_file_descriptors = true;
+  int calls = 0, fails_at = -1;  // the number of the call that fails
+  std::set<CUmemGenericAllocationHandle> handles;
+  std::map<CUdeviceptr, size_t> reserved, mapped, ipc_open;
+  std::map<CUdeviceptr, int> allocated;  // cuMemAlloc: its memfd
+  std::set<int> allowed;                 // devices
+  bool clean() const {
+    return handles.empty() && reserved.empty() && mapped.empty() && ipc_open.empty() && allocated.empty();
+  }
+};
+Fake fake;
+
+constexpr size_t kGranularity = 65536;
+
+CUresult step() {
+  return fake.calls++ == fake.fails_at ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+int memory_of(size_t bytes) {
+  const int fd = memfd_create("fake-gpu", MFD_CLOEXEC);
+  EXPECT_EQ(ftruncate(fd, static_cast<off_t>(bytes)), 0);
+  return fd;
+}
+void* at(CUdeviceptr address) {
+  return reinterpret_cast<void*>(address);
+}
+CUdeviceptr map_shared(int fd, size_t bytes) {
+  return reinterpret_cast<CUdeviceptr>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+}
+
+CUresult attribute(int* value, CUdevice_attribute, CUdevice) {
+  *value = fake.has_file_descriptors;
+  return CUDA_SUCCESS;
+}
+CUresult granularity(size_t* bytes, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
+  *bytes = kGranularity;
+  return step();
+}
+CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp*, unsigned long long) {
+  if (CUresult r = step(); r != CUDA_SUCCESS) return r;
+  *handle = static_cast<CUmemGenericAllocationHandle>(memory_of(bytes));
+  fake.handles.insert(*handle);
+  return CUDA_SUCCESS;
+}
+CUresult release(CUmemGenericAllocationHandle handle) {
+  close(static_cast<int>(handle));
+  return fake.handles.erase(handle) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult export_handle(void* fd, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType, unsigned long long) {
+  if (CUresult r = step(); r != CUDA_SUCCESS) return r;
+  *static_cast<int*>(fd) = dup(static_cast<int>(handle));
+  return CUDA_SUCCESS;
+}
+CUresult import_handle(CUmemGenericAllocationHandle* handle, void* os_handle, CUmemAllocationHandleType) {
+  if (CUresult r = step(); r != CUDA_SUCCESS) return r;
+  *handle = static_cast<CUmemGenericAllocationHandle>(dup(static_cast<int>(reinterpret_cast<intptr_t>(os_handle))));
+  fake.handles.insert(*handle);
+  return CUDA_SUCCESS;
+}
+CUresult reserve(CUdeviceptr* address, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
+  if (CUresult r = step(); r != CUDA_SUCCESS) return r;
+  *address = reinterpret_cast<CUdeviceptr>(mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  fake.reserved[*address] = bytes;
+  return CUDA_SUCCESS;
+}
+CUresult free_addresses(CUdeviceptr address, size_t bytes) {
+  EXPECT_EQ(fake.reserved[address], bytes);
+  fake.reserved.erase(address);
+  munmap(at(address), bytes);
+  return CUDA_SUCCESS;
+}
+CUresult map_memory(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle handle,
+                    unsigned long long) {
+  if (CUresult r = step(); r != CUDA_SUCCESS) return r;
+  mmap(at(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, static_cast<int>(handle), 0);
+  fake.mapped[address] = bytes;
+  return CUDA_SUCCESS;
+}
+CUresult unmap(CUdeviceptr address, size_t bytes) {
+  EXPECT_EQ(fake.mapped[address], bytes);
+  fake.mapped.erase(address);
+  return CUDA_SUCCESS;
+}
+CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access, size_t count) {
+  if (CUresult r = step(); r != CUDA_SUCCESS) return r;
+  for (size_t i = 0; i < count; ++i) fake.allowed.insert(access[i].location.id);
+  mprotect(at(address), bytes, PROT_READ | PROT_WRITE);
+  return CUDA_SUCCESS;
+}
+CUresult alloc(CUdeviceptr* address, size_t bytes) {
+  if (CUresult r = step(); r != CUDA_SUCCESS) return r;
+  const int fd = memory_of(bytes);
+  *address = map_shared(fd, bytes);
+  fake.allocated[*address] = fd;
+  return CUDA_SUCCESS;
+}
+CUresult free_memory(CUdeviceptr address) {
+  close(fake.allocated.at(address));
+  fake.allocated.erase(address);
+  return CUDA_SUCCESS;
+}
+CUresult clear(CUdeviceptr address, unsigned char value, size_t bytes) {
+  if (CUresult r = step(); r != CUDA_SUCCESS) return r;
+  std::memset(at(address), value, bytes);
+  return CUDA_SUCCESS;
+}
+CUresult get_ipc(CUipcMemHandle* handle, CUdeviceptr address) {
+  if (CUresult r = step(); r != CUDA_SUCCESS) return r;
+  std::memcpy(handle->reserved, &fake.allocated.at(address), sizeof(int));
+  return CUDA_SUCCESS;
+}
+CUresult open_ipc(CUdeviceptr* address, CUipcMemHandle handle, unsigned) {
+  if (CUresult r = step(); r != CUDA_SUCCESS) return r;
+  int fd;
+  std::memcpy(&fd, handle.reserved, sizeof fd);
+  *address = map_shared(fd, kGranularity);
+  fake.ipc_open[*address] = kGranularity;
+  return CUDA_SUCCESS;
+}
+CUresult close_ipc(CUdeviceptr address) {
+  munmap(at(address), fake.ipc_open.at(address));
+  fake.ipc_open.erase(address);
+  return CUDA_SUCCESS;
+}
+
+CudaDriver fake_driver() {
+  CudaDriver d;
+  d.device_get_attribute = attribute;
+  d.mem_granularity = granularity;
+  d.mem_create = create;
+  d.mem_release = release;
+  d.mem_export = export_handle;
+  d.mem_import = import_handle;
+  d.mem_address_reserve = reserve;
+  d.mem_address_free = free_addresses;
+  d.mem_map = map_memory;
+  d.mem_unmap = unmap;
+  d.mem_set_access = set_access;
+  d.mem_alloc = alloc;
+  d.mem_free = free_memory;
+  d.memset_d8 = clear;
+  d.ipc_get_mem_handle = get_ipc;
+  d.ipc_open_mem_handle = open_ipc;
+  d.ipc_close_mem_handle = close_ipc;
+  return d;
+}
+
+/// The same fds as another process would have made them: nothing in this one knows the segment.
+void pretend_from_another_process(std::vector<Fd>& fds) {
+  auto ticket = read_ticket(fds[0].get());
+  ASSERT_TRUE(ticket) << ticket.error().message;
+  ticket->process ^= 1;
+  auto changed = write_ticket(*ticket);
+  ASSERT_TRUE(changed);
+  fds[0] = std::move(*changed);
+}
+
+class DeviceSegmentOn : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    fake = {};
+    fake.has_file_descriptors = GetParam();
+  }
+  void TearDown() override { EXPECT_TRUE(fake.clean()) << "something was left behind"; }
+  const CudaDriver driver_ = fake_driver();
+};
+
+TEST_P(DeviceSegmentOn, IsTheSameMemoryForWhoMapsIt) {
+  auto mine = DeviceSegment::create(driver_, 0, 5000);
+  ASSERT_TRUE(mine) << mine.error().message;
+  EXPECT_EQ(mine->kind(), GetParam() ? SegmentKind::kFileDescriptor : SegmentKind::kIpcHandle);
+  EXPECT_GE(mine->size(), 5000u);
+  EXPECT_EQ(mine->data()[4999], std::byte{0});
+  auto fds = mine->export_fds();
+  ASSERT_TRUE(fds) << fds.error().message;
+  pretend_from_another_process(*fds);
+  auto theirs = DeviceSegment::map(driver_, 3, std::move(*fds), 5000);
+  ASSERT_TRUE(theirs) << theirs.error().message;
+  EXPECT_NE(mine->data(), theirs->data());
+  theirs->data()[4999] = std::byte{7};
+  EXPECT_EQ(mine->data()[4999], std::byte{7});
+  if (GetParam()) {
+    EXPECT_EQ(fake.allowed, (std::set<int>{0, 3}));
+  }
+}
+
+TEST_P(DeviceSegmentOn, IsMappedOnceInAProcess) {
+  auto mine = DeviceSegment::create(driver_, 0, 100);
+  ASSERT_TRUE(mine) << mine.error().message;
+  auto fds = mine->export_fds();
+  ASSERT_TRUE(fds);
+  auto again = DeviceSegment::map(driver_, 1, std::move(*fds), 100);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(mine->data(), again->data());
+  *mine = DeviceSegment();
+  again->data()[99] = std::byte{1};  // still there
+  if (GetParam()) {
+    EXPECT_EQ(fake.allowed, (std::set<int>{0, 1}));
+  }
+}
+
+TEST_P(DeviceSegmentOn, LeavesNothingBehindWhenTheDriverFails) {
+  int failures = 0;
+  for (int n = 0; n < 20; ++n) {
+    fake.calls = 0;
+    fake.fails_at = n;
+    auto mine = DeviceSegment::create(driver_, 0, 100);
+    if (!mine) {
+      ++failures;
+      EXPECT_EQ(mine.error().code, twohopUnhandledCudaError);
+      EXPECT_TRUE(fake.clean()) << "create, call " << n;
+      continue;
+    }
+    auto fds = mine->export_fds();
+    if (!fds) {
+      ++failures;
+      continue;
+    }
+    pretend_from_another_process(*fds);
+    auto theirs = DeviceSegment::map(driver_, 1, std::move(*fds), 100);
+    failures += !theirs;
+  }
+  EXPECT_EQ(failures, GetParam() ? 11 : 4) << "every call of the driver was to fail once";
+}
+
+TEST_P(DeviceSegmentOn, RefusesWhatItDoesNotUnderstand) {
+  auto mine = DeviceSegment::create(driver_, 0, 100);
+  ASSERT_TRUE(mine) << mine.error().message;
+  EXPECT_EQ(DeviceSegment::map(driver_, 0, {}, 100).error().code, twohopRemoteError);
+
+  auto too_small = mine->export_fds();
+  ASSERT_TRUE(too_small);
+  auto mapped = DeviceSegment::map(driver_, 0, std::move(*too_small), mine->size() + 1);
+  ASSERT_FALSE(mapped);
+  EXPECT_NE(mapped.error().message.find("TWOHOP_BUFFSIZE"), std::string::npos) << mapped.error().message;
+
+  const auto refused = [&](auto change) {
+    auto fds = mine->export_fds();
+    ASSERT_TRUE(fds);
+    SegmentTicket ticket = *read_ticket((*fds)[0].get());
+    ticket.process ^= 1;
+    change(ticket, *fds);
+    auto changed = write_ticket(ticket);
+    (*fds)[0] = std::move(*changed);
+    auto other = DeviceSegment::map(driver_, 0, std::move(*fds), 100);
+    ASSERT_FALSE(other);
+    EXPECT_EQ(other.error().code, twohopRemoteError) << other.error().message;
+  };
+  refused([](SegmentTicket& t, auto&) { t.version = 2; });
+  refused([](SegmentTicket& t, auto&) { t.kind = 9; });
+  if (GetParam()) refused([](SegmentTicket&, auto& fds) { fds.pop_back(); });
+
+  auto fds = mine->export_fds();
+  ASSERT_TRUE(fds);
+  ASSERT_EQ(ftruncate((*fds)[0].get(), 3), 0);
+  EXPECT_FALSE(DeviceSegment::map(driver_, 0, std::move(*fds), 100));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceSegmentOn, testing::Bool(), [](const auto& info) {
+  return info.param ? std::string("file_descriptor") : std::string("ipc_handle");
+});
+
+}  // namespace
+}  // namespace twohop

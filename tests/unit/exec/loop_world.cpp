@@ -1,0 +1,177 @@
+#include "loop_world.hpp"
+
+#include <cstring>
+
+namespace twohop::loop_test {
+namespace {
+
+std::vector<const Algorithm*> every_algorithm() {
+  std::vector<const Algorithm*> all;
+  for (const Algorithm& a : algorithms()) all.push_back(&a);
+  return all;
+}
+
+}  // namespace
+
+Result<> FabricEndpoint::connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes>, Deadline) {
+  out_ = std::move(out);
+  in_ = std::move(in);
+  return {};
+}
+
+void FabricEndpoint::put(size_t link, const CallTag& tag, std::span<const PutRun> runs) {
+  Wire& w = wire(fabric_, out_[link].id);
+  const std::lock_guard lock(w.mutex);
+  w.messages.push_back({tag, {runs.begin(), runs.end()}});
+  ++out_[link].posted;
+}
+
+void FabricEndpoint::release(size_t link) {
+  Wire& w = wire(fabric_, in_[link].id);
+  const std::lock_guard lock(w.mutex);
+  w.released = ++in_[link].released;
+}
+
+Result<bool> FabricEndpoint::poll() {
+  bool some = false;
+  for (OutLink& o : out_) {
+    Wire& w = wire(fabric_, o.id);
+    const std::lock_guard lock(w.mutex);
+    some |= o.sent != w.taken || o.consumed != w.released;
+    o.sent = w.taken;
+    o.consumed = w.released;
+  }
+  for (InLink& i : in_) {
+    Wire& w = wire(fabric_, i.id);
+    const std::lock_guard lock(w.mutex);
+    if (w.messages.empty() || random_bits() % 4 == 0) continue;
+    const Wire::Message& m = w.messages.front();
+    for (const PutRun& r : m.runs)
+      if (r.bytes > 0) std::memcpy(i.inbox.data() + r.inbox_offset, r.source, r.bytes);
+    i.tags[m.tag.call % i.tags.size()] = m.tag;
+    ++i.arrived;
+    ++w.taken;
+    w.messages.pop_front();
+    some = true;
+  }
+  return some;
+}
+
+LoopRank::LoopRank(World& world, int rank) : world_(world), rank_(rank), me_(world.cluster.local_of[rank]) {
+  const auto& peers = world.cluster.peers_of(rank);
+  for (int r : peers) tables_.push_back(links_of(every_algorithm(), world.cluster, r, world.size.channels));
+  board_bytes_ = world.map.window(0);
+  const size_t bytes = peers.size() * board_bytes_ + world.map.total(tables_[me_].in.size());
+  memory_ = std::make_unique<std::byte[]>(bytes + 64);
+  out_.resize(tables_[me_].out.size());
+  in_.resize(tables_[me_].in.size());
+  out_words_.resize(out_.size());
+  in_words_.resize(in_.size());
+  entries_.resize(4);  // small, so that it fills up
+}
+
+LoopRank::~LoopRank() {
+  over_ = true;
+  if (progress_.joinable()) progress_.join();
+}
+
+void LoopRank::connect() {
+  const auto& peers = world_.cluster.peers_of(rank_);
+  const auto base_of = [&](int r) {
+    auto base = reinterpret_cast<uintptr_t>(world_.rank(r).memory_.get());
+    return reinterpret_cast<std::byte*>((base + 63) / 64 * 64);
+  };
+  addresses_.me = me_;
+  addresses_.map = world_.map;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    boards_.push_back(base_of(rank_) + i * board_bytes_);
+    boards_of_me_.push_back(base_of(peers[i]) + static_cast<size_t>(me_) * board_bytes_);
+    // After its boards a rank's memory goes on as a segment does from its first window.
+    addresses_.segments.push_back(base_of(peers[i]) + (peers.size() - 1) * board_bytes_);
+  }
+  addresses_.counter_sets = boards_;
+  endpoint_ = std::make_unique<FabricEndpoint>(world_.fabric);
+  std::vector<OutLink> out;
+  std::vector<InLink> in;
+  for (const LinkId& id : tables_[me_].out) out.push_back({.id = id, .inbox_bytes = 2 * world_.map.inbox_bytes});
+  for (size_t i = 0; i < tables_[me_].in.size(); ++i) {
+    InLink link;
+    link.id = tables_[me_].in[i];
+    link.inbox = {addresses_.inbox(me_, i), 2 * world_.map.inbox_bytes};
+    in.push_back(link);
+  }
+  (void)endpoint_->connect(std::move(out), std::move(in), {}, {});
+  hop_ = std::make_unique<NetworkHop>(*endpoint_, PutQueueReader(entries_.data(), entries_.size(), &taken_),
+                                      out_words_.data(), out_words_.size(), in_words_.data(), in_words_.size(),
+                                      std::function<Result<>()>{});
+  progress_ = std::thread([this] { progress(); });
+}
+
+void LoopRank::progress() {
+  while (!over_) {
+    random_delay();
+    if (!*hop_->progress()) std::this_thread::sleep_for(std::chrono::microseconds(30));
+  }
+}
+
+LoopCall LoopRank::arguments(const Call& call, const BoundSchedule& schedule, const Layout& layout) {
+  LoopCall c;
+  set_arguments(c, call, schedule.frame, layout, world_.limits, world_.nranks());
+  c.me = me_;
+  c.locals = static_cast<int32_t>(boards_.size());
+  c.boards = boards_.data();
+  c.boards_of_me = boards_of_me_.data();
+  c.state = &state_;
+  c.out = out_.data();
+  c.in = in_.data();
+  c.out_words = out_words_.data();
+  c.in_words = in_words_.data();
+  c.out_count = static_cast<uint32_t>(out_.size());
+  c.in_count = static_cast<uint32_t>(in_.size());
+  c.queue = {entries_.data(), &tickets_, &taken_, entries_.size()};
+  c.report = &report_;
+  return c;
+}
+
+std::optional<Error> LoopRank::run(const Call& call, const Algorithm& algorithm) {
+  const Request request{&world_.cluster, call.collective, call.root, world_.size.depths};
+  const BoundSchedule schedule =
+      twohop::bind(algorithm, request, false, rank_, addresses_, tables_, world_.size.channels);
+  const Layout layout(schedule.frame, world_.cluster, call.count * type_size(call.type), world_.limits);
+  const std::vector<LoopLane> lanes = loop_lanes(schedule, layout.channels(), world_.map);
+  LoopCall c = arguments(call, schedule, layout);
+  c.lanes = lanes.data();
+  c.lane_count = static_cast<uint32_t>(lanes.size());
+  run_lanes(c, call.type, static_cast<unsigned>(world_.size.threads_per_group));
+  return fault_of(report_, world_.cluster.peers_of(rank_), tables_[me_].in, rank_);
+}
+
+World::World(const Cluster& cluster_, const WorldSize& size_) : cluster(cluster_), size(size_) {
+  map.channels = static_cast<size_t>(size.channels);
+  map.lanes = static_cast<size_t>(max_lanes(cluster));
+  uint64_t slots = 1, put_slots = 1;
+  for (const Algorithm& a : algorithms()) {
+    const Frame f = a.frame({&cluster, Collective::kAllReduce, 0, size.depths});
+    slots = std::max<uint64_t>(slots, uint64_t(f.areas) * f.slots);
+    put_slots = std::max<uint64_t>(put_slots, uint64_t(f.put_slots) * f.chunks_per_put);
+  }
+  map.window_bytes = WindowMap::pages(std::max(size.window_bytes, slots * kChunkAlign));
+  map.inbox_bytes = WindowMap::pages(std::max(size.inbox_bytes, put_slots * kChunkAlign));
+  limits.window_bytes = map.window_bytes;
+  limits.inbox_bytes = map.inbox_bytes;
+  limits.chunk_bytes = size.chunk_bytes;
+  limits.max_channels = size.channels;
+  limits.bytes_per_channel = size.bytes_per_channel;
+  for (int r = 0; r < cluster.nranks(); ++r)
+    for (const LinkId& id : links_of(every_algorithm(), cluster, r, size.channels).out)
+      fabric.try_emplace({id.channel, id.tag, id.src, id.dst});
+  for (int r = 0; r < cluster.nranks(); ++r) ranks_.push_back(std::make_unique<LoopRank>(*this, r));
+  for (auto& r : ranks_) r->connect();
+}
+
+World::~World() {
+  for (auto& r : ranks_) r->over_ = true;
+  for (auto& r : ranks_) r->progress_.join();
+}
+
+}  // namespace twohop::loop_test

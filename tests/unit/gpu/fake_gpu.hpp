@@ -1,0 +1,102 @@
+// GPUs played by host threads: memory that the library is told is a GPU's, streams, graphs, and launches that run the
+// device loop. What a test does with it goes through the C API, so that whole calls run where there is no GPU.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "collectives/exec/gpu/gpu_runtime.hpp"
+
+namespace twohop::gpu_test {
+
+/// What was captured, and what it holds.
+struct FakeGraph {
+  std::vector<std::function<void()>> launches;
+  std::vector<std::shared_ptr<void>> held;
+};
+
+/// A stream of a GPU: a thread that runs what is enqueued, in order. Its address is passed as the stream.
+class FakeStream {
+ public:
+  FakeStream();
+  ~FakeStream();  // after all that was enqueued
+  FakeStream(const FakeStream&) = delete;
+  FakeStream& operator=(const FakeStream&) = delete;
+
+  void enqueue(std::function<void()> work);
+  void synchronize();
+
+  void begin_capture() { capture_ = std::make_unique<FakeGraph>(); }
+  std::unique_ptr<FakeGraph> end_capture() { return std::move(capture_); }
+  FakeGraph* capture() { return capture_.get(); }
+  void replay(const FakeGraph& graph);
+
+ private:
+  void run();
+  std::unique_ptr<FakeGraph> capture_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  bool busy_ = false, ending_ = false;
+  std::thread thread_;
+};
+
+/// What does not work on this machine.
+struct Defects {
+  bool no_peer_access = false;
+  int device_without_context = -1;
+  uint32_t resident_lanes = 4096;
+  bool launches_fail = false;
+};
+
+class FakeGpus : public GpuRuntime {
+ public:
+  explicit FakeGpus(Defects defects = {});
+  ~FakeGpus() override;
+
+  /// As cudaSetDevice: of this thread.
+  static void set_device(int device);
+  /// As cudaMalloc and its kin: memory that the library takes for what it is said to be.
+  std::byte* allocate(size_t bytes, MemoryKind kind = MemoryKind::kDevice, int device = 0);
+  void free(std::byte* memory);
+  FakeStream& default_stream(int device);
+
+  Result<MemoryInfo> memory_info(const void* address) override;
+  Result<std::optional<int>> current_device(bool wake) override;
+  Result<std::string> device_identity(int device) override;
+  Result<std::unique_ptr<GpuMemory>> device_memory(int device, size_t bytes) override;
+  Result<std::unique_ptr<GpuMemory>> host_memory(int device, size_t bytes) override;
+  Result<std::unique_ptr<GpuMemory>> make_segment(int device, size_t bytes) override;
+  Result<std::unique_ptr<GpuMemory>> map_segment(int device, std::vector<Fd> fds, size_t bytes) override;
+  Result<Fd> dma_buf(int device, std::span<std::byte> segment) override;
+  Result<std::shared_ptr<void>> pin(int device, std::span<std::byte> memory) override;
+  Result<> upload(int device, std::byte* to, const void* from, size_t bytes) override;
+  Result<std::unique_ptr<GpuLauncher>> make_launcher(int device) override;
+  Result<> flush_remote_writes(int) override { return {}; }
+
+  size_t live_memories() const { return live_.load(); }  // made by device_memory() and not freed
+
+ private:
+  struct Allocation {
+    std::unique_ptr<std::byte[]> memory;
+    std::byte* start = nullptr;
+    size_t bytes = 0;
+    MemoryKind kind = MemoryKind::kDevice;
+    int device = 0;
+    uint64_t id = 0;
+  };
+  Defects defects_;
+  std::mutex mutex_;
+  std::map<uintptr_t, Allocation> allocations_;  // by start
+  uint64_t ids_ = 0;
+  std::map<int, std::unique_ptr<FakeStream>> default_streams_;
+  std::atomic<size_t> live_{0};
+};
+
+}  // namespace twohop::gpu_test

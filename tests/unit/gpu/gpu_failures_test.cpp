@@ -1,0 +1,182 @@
+// Calls on GPU memory that cannot be, or go wrong: refusals say what to do, failures reach every rank and end kernels.
+#include <chrono>
+
+#include "gpu_ranks.hpp"
+
+namespace twohop::gpu_test {
+namespace {
+
+using testing::HasSubstr;
+
+twohopResult_t sum(const float* send, float* recv, size_t count, twohopComm_t comm, twohopStream_t stream = nullptr) {
+  return twohopAllReduce(send, recv, count, twohopFloat32, twohopSum, comm, stream);
+}
+
+void expect_refused(twohopResult_t result, twohopResult_t code, const std::string& text) {
+  EXPECT_EQ(result, code) << last_error();
+  EXPECT_THAT(last_error(), HasSubstr(text));
+}
+
+twohopResult_t async_error(twohopComm_t comm) {
+  twohopResult_t error = twohopSuccess;
+  EXPECT_EQ(twohopCommGetAsyncError(comm, &error), twohopSuccess);
+  return error;
+}
+/// The error that the communicator comes to fail with.
+twohopResult_t awaited_error(twohopComm_t comm) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (async_error(comm) == twohopSuccess && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  return async_error(comm);
+}
+
+TEST(GpuRefusals, NameTheBufferAndWhatIsAccepted) {
+  FakeGpus gpus;
+  run_ranks({.nranks = 1}, [&](int, twohopComm_t comm) {
+    Floats device(gpus, 64, 0), pinned(gpus, 64, 0, MemoryKind::kPinned), elsewhere(gpus, 64, 5);
+    std::vector<float> host(64, 1);
+    expect_refused(sum(host.data(), device.get(), 64, comm), twohopInvalidArgument, "memory that CUDA does not know");
+    expect_refused(sum(device.get(), host.data(), 64, comm), twohopInvalidArgument, "recv=");
+    expect_refused(sum(pinned.get(), host.data(), 64, comm), twohopInvalidArgument, "pinned host memory");
+    expect_refused(sum(elsewhere.get(), device.get(), 64, comm), twohopInvalidArgument, "memory of GPU 5");
+    twohopStream_t stream = nullptr;
+    ASSERT_EQ(twohopStreamCreate(&stream), twohopSuccess);
+    expect_refused(sum(device.get(), device.get(), 64, comm, stream), twohopInvalidArgument, "cudaStream_t");
+    // What a host stream can reach, it runs on the host.
+    pinned.fill(0);
+    EXPECT_EQ(sum(pinned.get(), pinned.get(), 64, comm, stream), twohopSuccess) << last_error();
+    EXPECT_EQ(twohopStreamSynchronize(stream), twohopSuccess);
+    EXPECT_EQ(twohopStreamDestroy(stream), twohopSuccess);
+    EXPECT_EQ(async_error(comm), twohopSuccess);
+  });
+}
+
+TEST(GpuRefusals, DeviceMemoryIsNotRegistered) {
+  FakeGpus gpus;
+  run_ranks({.nranks = 1}, [&](int, twohopComm_t comm) {
+    Floats device(gpus, 64, 0), pinned(gpus, 64, 0, MemoryKind::kPinned);
+    void* handle = nullptr;
+    expect_refused(twohopCommRegister(comm, device.get(), 256, &handle), twohopInvalidArgument, "only host memory");
+    ASSERT_EQ(twohopCommRegister(comm, pinned.get(), 256, &handle), twohopSuccess) << last_error();
+    EXPECT_EQ(twohopCommDeregister(comm, handle), twohopSuccess);
+  });
+}
+
+TEST(GpuRefusals, HostMemoryTakesNoCudaStream) {
+  FakeGpus gpus;
+  run_ranks({.nranks = 1}, [&](int, twohopComm_t comm) {
+    FakeStream stream;
+    std::vector<float> host(8, 1);
+    expect_refused(sum(host.data(), host.data(), 8, comm, as_stream(stream)), twohopInvalidArgument,
+                   "is not a twohop stream");
+  });
+}
+
+TEST(GpuRefusals, AreForAllRanksWhereOneHasNoGpu) {
+  FakeGpus gpus({.device_without_context = 1});
+  run_ranks({}, [&](int rank, twohopComm_t comm) {
+    Floats device(gpus, 64, rank), pinned(gpus, 64, rank, MemoryKind::kPinned);
+    expect_refused(sum(device.get(), device.get(), 64, comm), twohopInvalidUsage, "rank 1 had no GPU");
+    pinned.fill(rank);
+    EXPECT_EQ(sum(pinned.get(), pinned.get(), 64, comm), twohopSuccess) << last_error();  // on the host, blocking
+    pinned.expect_sum(2);
+  });
+}
+
+TEST(GpuSetUp, UsesTheHostsMemoryWhereGpusDoNotReachEachOther) {
+  FakeGpus gpus({.no_peer_access = true});
+  for (const int per_node : {0, 2})
+    run_ranks({.nranks = 3, .ranks_per_node = per_node}, [&](int rank, twohopComm_t comm) {
+      FakeStream stream;
+      Floats b(gpus, 5000, rank);
+      b.fill(rank);
+      ASSERT_EQ(sum(b.get(), b.get(), 5000, comm, as_stream(stream)), twohopSuccess) << last_error();
+      stream.synchronize();
+      b.expect_sum(3);
+    });
+}
+
+TEST(GpuSetUp, UsesAsManyChannelsAsFitOnTheGpu) {
+  FakeGpus gpus({.resident_lanes = 60});
+  run_ranks({.nranks = 2, .nchannels = 16, .one_gpu = true}, [&](int rank, twohopComm_t comm) {
+    FakeStream stream;
+    Floats b(gpus, 100000, 0);
+    b.fill(rank);
+    ASSERT_EQ(sum(b.get(), b.get(), b.count(), comm, as_stream(stream)), twohopSuccess) << last_error();
+    stream.synchronize();
+    b.expect_sum(2);
+  });
+}
+
+TEST(GpuSetUp, RefusesGpuMemoryWhereNotOneChannelFits) {
+  FakeGpus gpus({.resident_lanes = 2});
+  run_ranks({.one_gpu = true}, [&](int, twohopComm_t comm) {
+    Floats b(gpus, 10, 0);
+    expect_refused(sum(b.get(), b.get(), 10, comm), twohopInvalidUsage, "lanes of a channel resident");
+  });
+}
+
+TEST(GpuFailures, CallsThatDoNotMatchAreReportedOnAllRanks) {
+  for (const int per_node : {3, 1}) {
+    FakeGpus gpus;
+    run_ranks({.nranks = 3, .ranks_per_node = per_node}, [&](int rank, twohopComm_t comm) {
+      FakeStream stream;
+      Floats b(gpus, 200, rank);
+      const size_t count = rank == 1 ? 199 : 200;
+      ASSERT_EQ(sum(b.get(), b.get(), count, comm, as_stream(stream)), twohopSuccess) << last_error();
+      stream.synchronize();  // kernels leave
+      const twohopResult_t error = awaited_error(comm);
+      EXPECT_EQ(error, twohopInvalidUsage) << last_error(comm);
+      EXPECT_THAT(last_error(comm), HasSubstr("count=199"));
+      expect_refused(sum(b.get(), b.get(), 200, comm, as_stream(stream)), twohopInvalidUsage, "does not match");
+    });
+  }
+}
+
+TEST(GpuFailures, AnAbortEndsKernelsThatWait) {
+  for (const int per_node : {2, 1}) {
+    FakeGpus gpus;
+    std::atomic<bool> launched{false};
+    run_ranks({.nranks = 2, .ranks_per_node = per_node}, [&](int rank, twohopComm_t comm) {
+      FakeStream stream;
+      Floats b(gpus, 200, rank);
+      if (rank == 0) {
+        EXPECT_EQ(sum(b.get(), b.get(), 200, comm, as_stream(stream)), twohopSuccess) << last_error();
+        launched = true;
+      } else {
+        while (!launched) std::this_thread::yield();
+        ASSERT_EQ(twohopCommAbort(comm), twohopSuccess);
+      }
+      EXPECT_EQ(awaited_error(comm), twohopAborted) << last_error(comm);
+      stream.synchronize();
+    });
+  }
+}
+
+TEST(GpuFailures, ACallThatARankNeverMakesRunsOutOfTime) {
+  FakeGpus gpus;
+  run_ranks({.nranks = 2, .timeout_s = 1}, [&](int rank, twohopComm_t comm) {
+    FakeStream stream;
+    Floats b(gpus, 200, rank);
+    if (rank == 0) {
+      ASSERT_EQ(sum(b.get(), b.get(), 200, comm, as_stream(stream)), twohopSuccess) << last_error();
+    }
+    EXPECT_EQ(awaited_error(comm), twohopTimeout) << last_error(comm);
+    EXPECT_THAT(last_error(comm), HasSubstr("rank 1 has not entered"));
+    stream.synchronize();
+  });
+}
+
+TEST(GpuFailures, ALaunchThatFailsEndsTheCommunicatorOnAllRanks) {
+  FakeGpus gpus({.launches_fail = true});
+  run_ranks({}, [&](int rank, twohopComm_t comm) {
+    Floats b(gpus, 200, rank);
+    if (rank == 0) {
+      expect_refused(sum(b.get(), b.get(), 200, comm), twohopUnhandledCudaError, "refuses to launch");
+    }
+    EXPECT_NE(awaited_error(comm), twohopSuccess);
+    EXPECT_THAT(last_error(comm), HasSubstr("refuses to launch"));
+  });
+}
+
+}  // namespace
+}  // namespace twohop::gpu_test
