@@ -63,6 +63,14 @@ struct RankPuts {
   std::map<int, Puts> by_channel, by_rail;
 };
 
+void add_all(Puts& to, const Puts& from) {
+  for (const auto& [call, puts] : from) {
+    PutsOfCall& all = to[call];
+    all.spans.insert(all.spans.end(), puts.spans.begin(), puts.spans.end());
+    all.bytes += puts.bytes;
+  }
+}
+
 RankPuts puts_of(const TraceFile& file, uint64_t bytes) {
   std::vector<TracedCall> calls = file.calls;
   std::sort(calls.begin(), calls.end(),
@@ -82,7 +90,7 @@ RankPuts puts_of(const TraceFile& file, uint64_t bytes) {
 
 std::vector<WireRow> wire_rows(const std::vector<TraceFile>& files, uint64_t bytes) {
   std::vector<WireRow> rows;
-  Puts everybody;
+  RankPuts everybody;
   for (const TraceFile& file : files) {
     const RankPuts rank = puts_of(file, bytes);
     rows.push_back({fmt::format("rank {}", file.rank), share_of(rank.all)});
@@ -90,21 +98,21 @@ std::vector<WireRow> wire_rows(const std::vector<TraceFile>& files, uint64_t byt
       rows.push_back({fmt::format("rank {}, channel {}", file.rank, channel), share_of(puts)});
     for (const auto& [rail, puts] : rank.by_rail)
       rows.push_back({fmt::format("rank {}, rail {}", file.rank, rail), share_of(puts)});
-    for (const auto& [call, puts] : rank.all) {
-      PutsOfCall& all = everybody[call];
-      all.spans.insert(all.spans.end(), puts.spans.begin(), puts.spans.end());
-      all.bytes += puts.bytes;
-    }
+    add_all(everybody.all, rank.all);
+    for (const auto& [rail, puts] : rank.by_rail) add_all(everybody.by_rail[rail], puts);
   }
-  if (files.size() > 1) rows.push_back({"these ranks together", share_of(everybody)});
+  if (files.size() < 2) return rows;
+  rows.push_back({"these ranks together", share_of(everybody.all)});
+  for (const auto& [rail, puts] : everybody.by_rail)
+    rows.push_back({fmt::format("these ranks together, rail {}", rail), share_of(puts)});
   return rows;
 }
 
 std::string trace_text(const std::vector<WireRow>& rows) {
-  std::string text = fmt::format("{:<28} {:>8} {:>10} {:>12} {:>12} {:>7}\n", "", "puts", "bytes", "first-last",
+  std::string text = fmt::format("{:<30} {:>8} {:>10} {:>12} {:>12} {:>7}\n", "", "puts", "bytes", "first-last",
                                  "with a put", "idle");
   for (const WireRow& row : rows)
-    text += fmt::format("{:<28} {:>8} {:>10} {:>12} {:>12} {:>6.1f}%\n", row.what, row.share.puts,
+    text += fmt::format("{:<30} {:>8} {:>10} {:>12} {:>12} {:>6.1f}%\n", row.what, row.share.puts,
                         format_bytes(static_cast<double>(row.share.bytes)), format_time(row.share.span_us),
                         format_time(row.share.busy_us), 100 * row.share.idle_share());
   return text;

@@ -20,7 +20,8 @@ struct WireRow {
   WireShare share;
 };
 
-/// Rows of each rank, its channels and rails, then of all ranks together where their clocks agree (one host's files).
+/// Rows of each rank, its channels and rails, then of all ranks together, which is right where their clocks agree and
+/// they number their rails alike: the ranks of one host.
 /// `bytes` > 0: only calls of so many bytes.
 std::vector<WireRow> wire_rows(const std::vector<TraceFile>& files, uint64_t bytes);
 std::string trace_text(const std::vector<WireRow>& rows);

@@ -77,7 +77,9 @@ class Trace(unittest.TestCase):
 
     def test_puts_of_several_ranks_fill_each_others_gaps(self):
         files = [self.file(trace(0, call(1, 0, 90), put(0, 0, 40)), "a"), self.file(trace(1, call(1, 0, 90), put(0, 40, 80)), "b")]
-        self.assertEqual(self.rows(*files)["these ranks together"]["idle_share"], 0)
+        rows = self.rows(*files)
+        self.assertEqual(rows["these ranks together"]["idle_share"], 0)
+        self.assertEqual(rows["these ranks together, rail 0"]["puts"], 2)
 
     def test_takes_only_calls_of_a_size(self):
         file = self.file(trace(0, call(1, 0, 10, 1024), put(0, 1, 2), call(2, 20, 30, 2048), put(1, 21, 22), put(2, 24, 25)))

@@ -67,7 +67,7 @@ Result<> Communicator::start(const Call& call) {
 }
 
 Choice Communicator::choice_for(const Call& call) {
-  return tuning_.choose(cluster_, call.collective, call.count * type_size(call.type));
+  return tuning_.choose(call.collective, call.count * type_size(call.type));
 }
 
 Result<Communicator::Progress> Communicator::progress() {

@@ -115,17 +115,19 @@ Result<Tuning> Tuning::create(const Selection& selection, const std::string& tex
   auto table = parse_tuner_table(text);
   if (!table) return table.error();
   t.table_ = std::move(*table);
-  for (const TunerRow& row : t.table_.rows)
-    if (!selection.allows(*row.choice.algorithm, cluster, row.collective))
+  for (const TunerRow& row : t.table_.rows) {
+    t.row_allowed_.push_back(selection.allows(*row.choice.algorithm, cluster, row.collective));
+    if (!t.row_allowed_.back())
       log_warn("tuner table: {} for {} cannot be used here, or TWOHOP_ALGO rules it out: {} does it",
                row.choice.algorithm->name, collective_name(row.collective),
                selection.choose(cluster, row.collective, row.max_bytes).name);
+  }
   return t;
 }
 
-Choice Tuning::choose(const Cluster& cluster, Collective collective, uint64_t buffer_bytes) const {
-  const Choice* found = table_.find(collective, buffer_bytes);
-  if (found && selection_.allows(*found->algorithm, cluster, collective)) return *found;
+Choice Tuning::choose(Collective collective, uint64_t buffer_bytes) const {
+  const TunerRow* row = table_.find_row(collective, buffer_bytes);
+  if (row && row_allowed_[static_cast<size_t>(row - table_.rows.data())]) return row->choice;
   Choice choice = largest_;
   const Selected& selected = selected_[static_cast<size_t>(collective)];
   choice.algorithm = buffer_bytes <= little_bytes_ ? selected.little : selected.large;

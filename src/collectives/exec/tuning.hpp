@@ -32,8 +32,8 @@ class Tuning {
                                const LayoutLimits& limits, uint32_t batch);
 
   /// What the table says, as far as the selection allows it; else what the selection chooses, in the largest chunks and
-  /// on all channels. `cluster` is the one it was created for.
-  Choice choose(const Cluster& cluster, Collective collective, uint64_t buffer_bytes) const;
+  /// on all channels.
+  Choice choose(Collective collective, uint64_t buffer_bytes) const;
   /// All algorithms that choose() can return, in the order of the table of algorithms.
   std::vector<const Algorithm*> reachable(const Cluster& cluster) const;
   const TunerTable& table() const { return table_; }
@@ -47,6 +47,7 @@ class Tuning {
   uint64_t little_bytes_ = 0;
   Choice largest_;
   TunerTable table_;
+  std::vector<bool> row_allowed_;  // of the table
 };
 
 }  // namespace twohop

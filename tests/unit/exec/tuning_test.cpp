@@ -39,7 +39,7 @@ class Files : public testing::Test {
     return Tuning::create(*selection, *text, cluster_, place().limits, 64);
   }
   Choice choose(const Tuning& t, uint64_t bytes, Collective c = Collective::kAllReduce) const {
-    return t.choose(cluster_, c, bytes);
+    return t.choose(c, bytes);
   }
 
   Cluster cluster_ = make_cluster(std::vector<int>{0, 0, 1, 1});

@@ -165,10 +165,15 @@ std::vector<const Algorithm*> algorithms_of(const TunerSpace& space, const Clust
   return found;
 }
 
-const Choice* TunerTable::find(Collective collective, uint64_t bytes) const {
+const TunerRow* TunerTable::find_row(Collective collective, uint64_t bytes) const {
   for (const TunerRow& row : rows)
-    if (row.collective == collective && bytes <= row.max_bytes) return &row.choice;
+    if (row.collective == collective && bytes <= row.max_bytes) return &row;
   return nullptr;
+}
+
+const Choice* TunerTable::find(Collective collective, uint64_t bytes) const {
+  const TunerRow* row = find_row(collective, bytes);
+  return row ? &row->choice : nullptr;
 }
 
 TunerTable tune(Predictor& predictor, const TunerSpace& space, const std::vector<Collective>& collectives) {

@@ -28,6 +28,7 @@ class TunerTable {
 
   /// Null where the table has no row for the collective.
   const Choice* find(Collective collective, uint64_t bytes) const;
+  const TunerRow* find_row(Collective collective, uint64_t bytes) const;
   bool operator==(const TunerTable&) const = default;
 };
 
