@@ -117,11 +117,9 @@ Result<Json> CommunicatorInit::own_introduction() {
   std::vector<uint8_t> address_bytes(address.size());
   std::transform(address.begin(), address.end(), address_bytes.begin(),
                  [](std::byte b) { return std::to_integer<uint8_t>(b); });
-  return Json{{"host", host_identity(options_.host_id)},
-              {"machine", host_identity("")},
-              {"exchange", exchange_->name()},
-              {"address", address_bytes},
-              {"settings", settings()}};
+  return Json{{"host", host_identity(options_.host_id)}, {"machine", host_identity("")},
+              {"exchange", exchange_->name()},           {"address", address_bytes},
+              {"rails", comm_->endpoint_->own_rails()},  {"settings", settings()}};
 }
 
 Result<> CommunicatorInit::introduce() {
@@ -136,6 +134,7 @@ Result<> CommunicatorInit::introduce() {
       ranks_here_ += theirs["machine"] == all->at(rank_)["machine"];
       machines.insert(theirs["machine"].get<std::string>());
       exchanges_.push_back(theirs["exchange"].get<std::string>());
+      rails_.push_back(theirs.at("rails").get<std::vector<int>>());
       const auto bytes = theirs["address"].get<std::vector<uint8_t>>();
       const auto* data = reinterpret_cast<const std::byte*>(bytes.data());
       addresses_.emplace_back(data, data + bytes.size());
@@ -190,6 +189,7 @@ Result<> CommunicatorInit::group_into_nodes() {
   std::vector<int> key = wanted_nodes();
   for (;;) {
     comm_->cluster_ = make_cluster(key);
+    comm_->cluster_.rails = rails_by_index(comm_->cluster_, rails_);
     choose_channels(channels);
     if (auto tuned = tune(); !tuned) return tuned;
     auto mine = try_grouping();
@@ -230,7 +230,9 @@ Result<Json> CommunicatorInit::own_tuning(const LayoutLimits& limits) const {
   place.cores = std::thread::hardware_concurrency();
   if (comm_->cluster_.nnodes() > 1) {
     place.net = comm_->endpoint_->name();
-    place.rails = static_cast<int64_t>(comm_->endpoint_->counters().rails);
+    std::set<int> rails;
+    for (int peer : comm_->cluster_.peers_of(rank_)) rails.insert(rails_[peer].begin(), rails_[peer].end());
+    place.rails = static_cast<int64_t>(rails.size());
   }
   auto text = make_tuning(comm_->selection_, options_, place);
   if (!text) return text.error();

@@ -52,7 +52,8 @@ class CommunicatorInit {
   std::optional<LocalExchange> exchange_;
   std::vector<std::string> hosts_, exchanges_;
   std::vector<Bytes> addresses_;
-  std::vector<LinkTable> tables_;  // of the node's ranks
+  std::vector<std::vector<int>> rails_;  // by rank: numbers of its own
+  std::vector<LinkTable> tables_;        // of the node's ranks
 };
 
 }  // namespace twohop

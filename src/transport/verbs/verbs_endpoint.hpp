@@ -128,6 +128,7 @@ class VerbsEndpoint final : public Endpoint {
   Result<> drain(Deadline deadline) override;
   EndpointCounters counters() const override { return counters_; }
   std::vector<RailStatus> rail_status() const override;
+  std::vector<int> own_rails() const override;
 
   const std::vector<Rail>& rails() const { return rails_; }
 
