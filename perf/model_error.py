@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -187,6 +188,7 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces and ranks are cleaned up
     rows = []
     for wire in options.wires:
         reason = why_not(wire)
