@@ -2,9 +2,10 @@
 """How far are the model's predictions from measured times? Writes the table for docs/performance.md.
 
 usage: perf/model_error.py [--build build/release] [--wires softnic,netns] [--nodes 2,4] [--sizes 4K,64K,1M,16M,64M]
-                           [--schemes two-hop,flat] [--ranks-per-node 2] [--rate 1gbit] [--iterations N] [--output FILE]
+                           [--schemes two-hop,flat] [--ranks-per-node 2] [--rate 1gbit] [--softnic-rate 2g]
+                           [--iterations N] [--output FILE]
 
-For each wire a model is calibrated there first (perf/calibrate), then all schemes are measured (allreduce_perf) and
+Calls use 2 channels. For each wire a model is calibrated there first (perf/calibrate), then all schemes are measured (allreduce_perf) and
 predicted (twohop plan --json --as-given) over the sizes. softnic: the emulated RDMA device between virtual nodes of this
 machine. netns: TCP between network namespaces whose links are held to --rate; needs root, skipped with a message without.
 The last lines are the median error and the share of cells in which the predicted winner is the measured one; a cell whose
@@ -14,6 +15,7 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -48,7 +50,7 @@ class Softnic:
         pass
 
     def variables(self):
-        return {"TWOHOP_NET": "softnic", "SOFTNIC": f"devices=1,domain={self.domain}",
+        return {"TWOHOP_NET": "softnic", "TWOHOP_NCHANNELS": "2", "SOFTNIC": f"devices=1,domain={self.domain},rate={self.options.softnic_rate}",
                 "TWOHOP_RANKS_PER_NODE": str(self.options.ranks_per_node)}
 
     def prefix(self, _rank):
@@ -82,7 +84,7 @@ class Namespaces:
         self.cluster.__exit__()
 
     def variables(self):
-        return {"TWOHOP_NET": "tcp", "MASTER_ADDR": self.cluster.address(0), "TWOHOP_SOCKET_IFNAME": "=eth0"}
+        return {"TWOHOP_NET": "tcp", "TWOHOP_NCHANNELS": "2", "MASTER_ADDR": self.cluster.address(0), "TWOHOP_SOCKET_IFNAME": "=eth0"}
 
     def prefix(self, rank):
         return ["ip", "netns", "exec", self.cluster.names[rank // self.options.ranks_per_node]]
@@ -125,7 +127,7 @@ def measure(place, folder):
                           "--scheme", ",".join(place.options.schemes), "--json", report], 600)
         for row in json.loads(report.read_text())["results"]:
             if not row["in_place"]:
-                times[row["scheme"], row["bytes"]] = row["time_us"]["mean"]
+                times[row["scheme"], row["bytes"]] = row["time_us"]["median"]
     return times
 
 
@@ -177,7 +179,8 @@ def parse_arguments():
                         default=[size_of(s) for s in ("4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M")])
     parser.add_argument("--schemes", type=words, default=["two-hop", "flat"])
     parser.add_argument("--ranks-per-node", type=int, default=2)
-    parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--rate", default="1gbit", help="of each namespace's link")
+    parser.add_argument("--softnic-rate", default="2g", help="of each emulated port; 0: no limit, the cores are")
     parser.add_argument("--iterations", type=int, default=0, help="0: by size")
     parser.add_argument("--output", help="also write the table into this file")
     return parser.parse_args()
@@ -185,6 +188,7 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces and ranks are cleaned up
     rows = []
     for wire in options.wires:
         reason = why_not(wire)

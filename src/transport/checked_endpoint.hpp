@@ -65,6 +65,7 @@ class CheckedEndpoint final : public Endpoint {
   bool serve_between_calls() override { return inner_->serve_between_calls(); }
 
   EndpointCounters counters() const override { return inner_->counters(); }
+  std::vector<int> own_rails() const override { return inner_->own_rails(); }
   std::vector<RailStatus> rail_status() const override { return inner_->rail_status(); }
   std::vector<size_t> rails_of(size_t out_link) const override { return inner_->rails_of(out_link); }
   Carrier carrier_of(size_t in_link, uint64_t put, uint64_t bytes, uint64_t begin, uint64_t end) const override {

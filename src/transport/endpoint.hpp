@@ -110,6 +110,9 @@ class Endpoint {
 
   /// "tcp", "verbs" or "softnic".
   virtual const char* name() const = 0;
+  /// Numbers of the rails that this rank should use, the same on all nodes; their positions where nothing numbers them.
+  /// Empty: the network has none.
+  virtual std::vector<int> own_rails() const { return {}; }
   /// How many channels suit this network: more of them share one batch where that is what costs.
   virtual int default_channels() const { return 2; }
   /// Memory that puts will be sent from and inboxes lie in: an RDMA device wants to know it. Before connect(). The

@@ -52,8 +52,8 @@ class Plan(unittest.TestCase):
 
     def test_check_proves_the_candidates(self):
         text = self.good("--nodes", 3, "--ranks-per-node", 2, "--bytes", "64K", "--check", "--algo", "two-hop,flat")
-        self.assertRegex(text, r"checked: two-hop, \d+ steps")
-        self.assertRegex(text, r"checked: flat, \d+ steps")
+        self.assertRegex(text, r"checked: two-hop, rank by rank, \d+ steps")
+        self.assertRegex(text, r"checked: flat, rank by rank, \d+ steps")
 
     def test_algo_selects_and_excludes(self):
         only = json.loads(self.good("--nodes", 2, "--algo", "flat", "--json"))

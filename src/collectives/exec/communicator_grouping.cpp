@@ -2,6 +2,7 @@
 // follow from the grouping.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "base/log.hpp"
@@ -44,6 +45,7 @@ Result<> CommunicatorInit::group_into_nodes() {
   std::vector<int> key = wanted_nodes();
   for (;;) {
     comm_->cluster_ = make_cluster(key);
+    comm_->cluster_.rails = rails_by_index(comm_->cluster_, rails_);
     choose_channels(channels);
     if (auto tuned = tune(); !tuned) return tuned;
     auto mine = try_grouping();
@@ -84,7 +86,9 @@ Result<Json> CommunicatorInit::own_tuning(const LayoutLimits& limits) const {
   place.cores = std::thread::hardware_concurrency();
   if (comm_->cluster_.nnodes() > 1) {
     place.net = comm_->endpoint_->name();
-    place.rails = static_cast<int64_t>(comm_->endpoint_->counters().rails);
+    std::set<int> rails;
+    for (int peer : comm_->cluster_.peers_of(rank_)) rails.insert(rails_[peer].begin(), rails_[peer].end());
+    place.rails = static_cast<int64_t>(rails.size());
   }
   auto text = make_tuning(comm_->selection_, options_, place);
   if (!text) return text.error();

@@ -130,7 +130,7 @@ Result<Json> CommunicatorInit::own_introduction() {
   auto gpu = introduce_gpu();
   if (!gpu) return gpu.error();
   return write_introduction({host_identity(options_.host_id), host_identity(""), exchange_->name(),
-                             comm_->endpoint_->address(), settings(), std::move(*gpu)});
+                             comm_->endpoint_->address(), settings(), comm_->endpoint_->own_rails(), std::move(*gpu)});
 }
 
 Result<> CommunicatorInit::introduce() {
@@ -151,6 +151,7 @@ Result<> CommunicatorInit::introduce() {
     hosts_.push_back(std::move(theirs.host));
     exchanges_.push_back(std::move(theirs.exchange));
     addresses_.push_back(std::move(theirs.address));
+    rails_.push_back(std::move(theirs.rails));
   }
   machines_ = static_cast<int64_t>(machines.size());
   return {};

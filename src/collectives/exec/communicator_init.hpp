@@ -75,8 +75,9 @@ class CommunicatorInit {
   std::optional<LocalExchange> exchange_;
   std::vector<std::string> hosts_, exchanges_;
   std::vector<Bytes> addresses_;
-  std::vector<LinkTable> tables_;  // of the node's ranks
-  GpuParts gpu_;                   // runtime is null where calls on GPU memory are not possible
+  std::vector<std::vector<int>> rails_;  // by rank: numbers of its own
+  std::vector<LinkTable> tables_;        // of the node's ranks
+  GpuParts gpu_;                         // runtime is null where calls on GPU memory are not possible
   std::vector<std::string> gpu_identities_;
   std::vector<Bytes> gpu_addresses_;
 };

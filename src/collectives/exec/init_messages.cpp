@@ -44,6 +44,19 @@ std::optional<Bytes> address_in(const Json& message) {
   return address;
 }
 
+std::optional<std::vector<int>> rails_in(const Json& message) {
+  constexpr size_t kMostRails = 1024;
+  if (!message.contains("rails") || !message.at("rails").is_array()) return std::nullopt;
+  if (message.at("rails").size() > kMostRails) return std::nullopt;
+  std::vector<int> rails;
+  for (const Json& value : message.at("rails")) {
+    if (!value.is_number_integer() || value.get<int64_t>() < INT32_MIN || value.get<int64_t>() > INT32_MAX)
+      return std::nullopt;
+    rails.push_back(value.get<int>());
+  }
+  return rails;
+}
+
 Json write_gpu(const std::optional<GpuIntroduction>& gpu) {
   return gpu ? Json{{"identity", gpu->identity}, {"address", numbers_of(gpu->address)}} : Json();
 }
@@ -84,7 +97,8 @@ Result<std::vector<Json>> read_init_messages(std::span<const Bytes> by_rank) {
 Json write_introduction(const RankIntroduction& introduction) {
   return Json{{"host", introduction.host},         {"machine", introduction.machine},
               {"exchange", introduction.exchange}, {"address", numbers_of(introduction.address)},
-              {"settings", introduction.settings}, {"gpu", write_gpu(introduction.gpu)}};
+              {"settings", introduction.settings}, {"rails", introduction.rails},
+              {"gpu", write_gpu(introduction.gpu)}};
 }
 
 Result<RankIntroduction> read_introduction(int rank, const Json& message) {
@@ -94,6 +108,8 @@ Result<RankIntroduction> read_introduction(int rank, const Json& message) {
   auto address = address_in(message);
   if (!address || !message.contains("gpu") || !message.contains("settings") || !message.at("settings").is_object())
     return cannot_be_read(rank);
+  auto rails = rails_in(message);
+  if (!rails) return cannot_be_read(rank);
   auto gpu = read_gpu(rank, message.at("gpu"));
   if (!gpu) return gpu.error();
   return RankIntroduction{message.at("host").get<std::string>(),
@@ -101,6 +117,7 @@ Result<RankIntroduction> read_introduction(int rank, const Json& message) {
                           message.at("exchange").get<std::string>(),
                           std::move(*address),
                           message.at("settings"),
+                          std::move(*rails),
                           std::move(*gpu)};
 }
 

@@ -28,6 +28,7 @@ struct RankIntroduction {
   std::string host, machine, exchange;
   Bytes address;
   nlohmann::json settings;
+  std::vector<int> rails = {};  // numbers of its own
   std::optional<GpuIntroduction> gpu = {};
 };
 nlohmann::json write_introduction(const RankIntroduction& introduction);

@@ -16,7 +16,7 @@ struct TuningPlace {
   const Cluster* cluster = nullptr;
   LayoutLimits limits;
   std::string_view net;  // of the endpoint: which built-in model is meant
-  int64_t rails = 1;     // of a rank
+  int64_t rails = 1;     // of a node
   int64_t machines = 1;  // that the nodes are on
   int64_t cores = 1;     // of this machine
 };

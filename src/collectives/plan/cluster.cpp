@@ -27,6 +27,32 @@ int Cluster::local_owner(int node, int shard) const {
   return rail + rails * (shard / rails % near);
 }
 
+namespace {
+
+/// Whether ranks of one index modulo `rails` have the same rails, and all others different ones.
+bool are_near_by_index(const Cluster& cluster, std::span<const std::vector<int>> rails_of_rank, int rails) {
+  std::vector<const std::vector<int>*> of(static_cast<size_t>(rails), nullptr);
+  std::map<int, int> index_of;
+  for (int rank = 0; rank < cluster.nranks(); ++rank) {
+    const int index = cluster.local_of[rank] % rails;
+    const auto& own = rails_of_rank[static_cast<size_t>(rank)];
+    const std::vector<int>*& known = of[static_cast<size_t>(index)];
+    if (own.empty() || (known && *known != own)) return false;
+    known = &own;
+    for (int rail : own)
+      if (index_of.try_emplace(rail, index).first->second != index) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int rails_by_index(const Cluster& cluster, std::span<const std::vector<int>> rails_of_rank) {
+  for (int rails = cluster.max_local_size(); rails > 1; --rails)
+    if (are_near_by_index(cluster, rails_of_rank, rails)) return rails;
+  return 1;
+}
+
 Cluster make_cluster(std::span<const int> node_key) {
   Cluster c;
   std::map<int, int> node_of_key;

@@ -27,6 +27,11 @@ struct Cluster {
   const std::vector<int>& peers_of(int rank) const { return nodes[node_of[rank]]; }
 };
 
+/// What Cluster::rails may be, where each rank has rails of its own (numbers, the same on all nodes): the largest
+/// number that ranks are apart by their index, modulo it, have no rail in common. 1 where there is none, as where all
+/// ranks use all rails.
+int rails_by_index(const Cluster& cluster, std::span<const std::vector<int>> rails_of_rank);
+
 /// `node_key[r]` equal for ranks of one node; any values.
 Cluster make_cluster(std::span<const int> node_key);
 

@@ -144,6 +144,7 @@ class VerbsEndpoint final : public Endpoint {
   EndpointCounters counters() const override { return counters_; }
   std::vector<RailStatus> rail_status() const override;
   std::vector<size_t> rails_of(size_t out_link) const override;
+  std::vector<int> own_rails() const override;
 
   const std::vector<Rail>& rails() const { return rails_; }
 

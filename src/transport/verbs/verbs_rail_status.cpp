@@ -14,6 +14,13 @@ uint64_t port_id(const Rail& rail) {
 
 }  // namespace
 
+std::vector<int> VerbsEndpoint::own_rails() const {
+  std::vector<int> numbers;
+  for (size_t i = 0; i < rails_.size(); ++i)
+    if (rails_[i].own) numbers.push_back(rails_[i].number >= 0 ? rails_[i].number : static_cast<int>(i));
+  return numbers;
+}
+
 std::vector<RailStatus> VerbsEndpoint::rail_status() const {
   std::vector<RailStatus> all;
   if (peers_.empty()) return all;

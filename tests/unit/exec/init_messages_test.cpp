@@ -55,7 +55,7 @@ TEST(InitMessages, AnErrorWithAWrongCodeIsStillAnError) {
 }
 
 RankIntroduction introduction() {
-  return {"host", "machine", "exchange", Bytes{std::byte{0}, std::byte{255}}, Json{{"TWOHOP_ALGO", "auto"}}};
+  return {"host", "machine", "exchange", Bytes{std::byte{0}, std::byte{255}}, Json{{"TWOHOP_ALGO", "auto"}}, {0, 3}};
 }
 
 TEST(RankIntroductions, SurviveBeingWrittenAndRead) {
@@ -66,6 +66,7 @@ TEST(RankIntroductions, SurviveBeingWrittenAndRead) {
   EXPECT_EQ(read->exchange, "exchange");
   EXPECT_EQ(read->address, introduction().address);
   EXPECT_EQ(read->settings, introduction().settings);
+  EXPECT_EQ(read->rails, introduction().rails);
   EXPECT_FALSE(read->gpu);
 }
 
@@ -87,7 +88,7 @@ TEST(RankIntroductions, TellOfAGpu) {
 
 /// A rank of another version may lack a member.
 TEST(RankIntroductions, WithAMemberMissingOrOfAnotherTypeAreRefused) {
-  for (const char* member : {"host", "machine", "exchange", "address", "settings", "gpu"}) {
+  for (const char* member : {"host", "machine", "exchange", "address", "settings", "rails", "gpu"}) {
     Json message = write_introduction(introduction());
     message[member] = 1;
     EXPECT_FALSE(read_introduction(0, message)) << member;
@@ -99,6 +100,9 @@ TEST(RankIntroductions, WithAMemberMissingOrOfAnotherTypeAreRefused) {
   EXPECT_FALSE(read_introduction(0, Json("text")));
   Json message = write_introduction(introduction());
   message["address"] = Json{1, 256};
+  EXPECT_FALSE(read_introduction(0, message));
+  message = write_introduction(introduction());
+  message["rails"] = Json{int64_t{1} << 40};
   EXPECT_FALSE(read_introduction(0, message));
 }
 

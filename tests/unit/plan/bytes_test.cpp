@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "shapes.hpp"
 
@@ -64,6 +65,9 @@ TEST(BytesOut, FollowTheArithmeticOfTheSchemes) {
       EXPECT_NEAR(formula("two-hop-log", c, Collective::kReduceScatter), 1.0 * (nodes - 1) / nodes, 1e-12);
       EXPECT_NEAR(formula("two-hop-log", c, Collective::kAllGather), 1.0 * (nodes - 1) / nodes, 1e-12);
       EXPECT_NEAR(formula("two-hop-tree", c), nodes < 3 ? 1 : nodes == 3 ? 1.5 : 2, 1e-12);
+      if ((nodes & (nodes - 1)) == 0) {
+        EXPECT_NEAR(formula("one-shot", c), group * std::log2(nodes), 1e-12);
+      }
       EXPECT_NEAR(formula("flat", c), 2 * (n - 1) / n, 1e-12);
       EXPECT_NEAR(formula("flat-naive", c), group * 2 * (n - 1) / n, 1e-12);
     }

@@ -63,5 +63,20 @@ TEST(Cluster, MayDealRanksRoundRobinOverNodes) {
   }
 }
 
+TEST(RailsByIndex, AreWhatTheRanksOwnRailsSay) {
+  using Rails = std::vector<std::vector<int>>;
+  const Cluster four = make_cluster(std::vector<int>{0, 0, 0, 0});
+  EXPECT_EQ(rails_by_index(four, Rails{{0}, {1}, {2}, {3}}), 4);
+  EXPECT_EQ(rails_by_index(four, Rails{{3}, {2}, {1}, {0}}), 4) << "any order, so it be the same on all nodes";
+  EXPECT_EQ(rails_by_index(four, Rails{{0}, {1}, {0}, {1}}), 2);
+  EXPECT_EQ(rails_by_index(four, Rails{{0, 4}, {1, 5}, {2, 6}, {3, 7}}), 4) << "two rails a rank";
+  EXPECT_EQ(rails_by_index(four, Rails{{0}, {0}, {1}, {1}}), 1) << "near by halves, not modulo";
+  EXPECT_EQ(rails_by_index(four, Rails{{0, 1}, {0, 1}, {0, 1}, {0, 1}}), 1) << "all use all";
+  EXPECT_EQ(rails_by_index(four, Rails{{}, {}, {}, {}}), 1) << "the network has none";
+  const Cluster uneven = make_cluster(std::vector<int>{0, 0, 1});
+  EXPECT_EQ(rails_by_index(uneven, Rails{{0}, {1}, {0}}), 2);
+  EXPECT_EQ(rails_by_index(uneven, Rails{{0}, {1}, {1}}), 1) << "the same index, another rail";
+}
+
 }  // namespace
 }  // namespace twohop
