@@ -30,7 +30,7 @@ MAY_INCLUDE = {
 # plan is pure: no clock, thread, environment, I/O; of base only what is pure too.
 PLAN_SYSTEM = re.compile(r"chrono|thread|mutex|condition_variable|atomic|future|[io]?f?stream|iostream|cstdio|stdio\.h|"
                          r"random|ctime|time\.h|unistd\.h|fcntl\.h|poll\.h|sys/.*|netinet/.*|arpa/.*|netdb\.h|spdlog/.*")
-PLAN_BASE = {"base/result.hpp", "base/check.hpp"}
+PLAN_BASE = {"base/result.hpp", "base/check.hpp", "base/bounded_json.hpp"}
 PUBLIC_C = {"stddef.h", "stdint.h", "mpi.h", "twohop/twohop.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)

@@ -17,6 +17,7 @@ struct Command {
 };
 
 std::function<int()> add_topo(CLI::App& app);
+std::function<int()> add_doctor(CLI::App& app);
 std::function<int()> add_env(CLI::App& app);
 std::function<int()> add_plan(CLI::App& app);
 std::function<int()> add_simulate(CLI::App& app);

@@ -15,6 +15,7 @@ namespace twohop::cli {
 
 constexpr Command kCommands[] = {
     {"topo", "This machine or a file of one: its tree, which GPU uses which port, and why", add_topo},
+    {"doctor", "What about this host would make the library fail or be slow, and what to do", add_doctor},
     {"env", "The TWOHOP_* variables: value and source of each", add_env},
     {"plan", "What a call would cost on some cluster, which algorithm is chosen, and why", add_plan},
     {"simulate", "Time against size and nodes, up to clusters that one does not have", add_simulate},

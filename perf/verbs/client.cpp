@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "base/bounded_json.hpp"
 #include "baseline.hpp"
 #include "ends.hpp"
 #include "flow.hpp"
@@ -89,7 +90,8 @@ Result<> write_file(const std::string& path, const std::string& text) {
 
 Result<json> read_json(const std::string& path) {
   std::ifstream file(path);
-  json j = json::parse(file, nullptr, false);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  json j = parse_bounded_json<json>(text);
   if (!j.is_discarded()) return j;
   return make_error(twohopInvalidArgument,
                     "--compare {}: is not JSON: a file that --save-baseline has written is expected", path);

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/bounded_json.hpp"
+
 namespace twohop::verbs_perf {
 namespace {
 
@@ -46,7 +48,7 @@ Result<std::optional<json>> ControlLink::take_message() {
     return make_error(twohopRemoteError, "{} does not speak verbs_perf's protocol (a message of {} bytes)", peer_,
                       length);
   if (input_.size() < sizeof length + length) return std::optional<json>();
-  json message = json::parse(input_.substr(sizeof length, length), nullptr, false);
+  json message = parse_bounded_json<json>(std::string_view(input_).substr(sizeof length, length));
   input_.erase(0, sizeof length + length);
   if (!message.is_object())
     return make_error(twohopRemoteError, "{} does not speak verbs_perf's protocol (not a JSON object)", peer_);

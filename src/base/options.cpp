@@ -114,6 +114,9 @@ std::vector<Row> rows_of_calls_and_network() {
 std::vector<Row> rows_of_time_and_logs() {
   using enum Unit;
   return {
+      {"TWOHOP_CHECK", &Options::check, kNumber, 0, 1, "",
+       "1: checksums go with all data between nodes, and data that arrives altered ends the call with an error that "
+       "names rail, rank and queue pair."},
       {"TWOHOP_TIMEOUT_S", &Options::timeout_s, kSeconds, 1, 7 * 86400, "",
        "A call without any progress for this long fails on all ranks."},
       {"TWOHOP_INIT_TIMEOUT_S", &Options::init_timeout_s, kSeconds, 1, 86400, "",

@@ -45,6 +45,7 @@ struct Options {
   std::string ib_addr_family = "auto";        // TWOHOP_IB_ADDR_FAMILY
   std::string ib_addr_range;                  // TWOHOP_IB_ADDR_RANGE
   int64_t ib_pci_relaxed_ordering = 2;        // TWOHOP_IB_PCI_RELAXED_ORDERING
+  int64_t check = 0;                          // TWOHOP_CHECK
   int64_t timeout_s = 600;                    // TWOHOP_TIMEOUT_S
   int64_t init_timeout_s = 120;               // TWOHOP_INIT_TIMEOUT_S
   int64_t spin = 16;                          // TWOHOP_SPIN: polls before yielding

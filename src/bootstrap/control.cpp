@@ -71,7 +71,10 @@ class TreeControl final : public Control {
 
   Result<std::vector<Bytes>> all_gather(std::span<const std::byte> mine, Deadline deadline) override {
     if (watched_) return make_error(twohopInternalError, "all_gather after watch");
-    return tree_->all_gather(mine, deadline);
+    auto all = tree_->all_gather(mine, deadline);
+    // The others would only see that this rank has left: they are to have the same error.
+    if (!all) tree_->announce(all.error());
+    return all;
   }
 
   void watch(FailureHandler on_failure, std::function<Standing()> standing) override {
@@ -123,7 +126,7 @@ Error missing_children(std::vector<int> missing, const Error& why) {
   return e;
 }
 
-/// In the order of their ranks, whatever the order in which they come.
+/// In the order of their ranks, whatever the order in which they come; also of those that came when others did not.
 Result<> add_children(std::vector<TreeLink>& links, Fd listener, const Secret& secret, int rank, int nranks,
                       Deadline deadline) {
   std::vector<int> missing;
@@ -131,9 +134,13 @@ Result<> add_children(std::vector<TreeLink>& links, Fd listener, const Secret& s
     missing.push_back(static_cast<int>(c));
   std::map<int, TreeLink> came;
   Acceptor acceptor(std::move(listener), secret, Purpose::kControl);
+  Result<> verdict;
   while (!missing.empty()) {
     auto peer = acceptor.next(deadline);
-    if (!peer) return missing_children(missing, peer.error());
+    if (!peer) {
+      verdict = missing_children(missing, peer.error());
+      break;
+    }
     const auto hello = decode_child(peer->hello);
     const auto at = hello ? std::find(missing.begin(), missing.end(), hello->rank) : missing.end();
     if (at == missing.end() || hello->nranks != nranks) continue;  // authentic, but not what the root arranged
@@ -141,7 +148,7 @@ Result<> add_children(std::vector<TreeLink>& links, Fd listener, const Secret& s
     missing.erase(at);
   }
   for (auto& [child, link] : came) links.push_back(std::move(link));
-  return {};
+  return verdict;
 }
 
 Result<> check_shape(int rank, int nranks) {
@@ -168,7 +175,10 @@ Result<std::unique_ptr<Control>> Control::join(const twohopUniqueId& id, int ran
   std::vector<TreeLink> links;
   links.reserve(1 + kTreeFanOut);
   if (auto ok = add_parent(links, *in, secret, rank, nranks, deadline); !ok) return ok.error();
-  if (auto ok = add_children(links, std::move(in->listener), secret, rank, nranks, deadline); !ok) return ok.error();
+  if (auto ok = add_children(links, std::move(in->listener), secret, rank, nranks, deadline); !ok) {
+    Tree(rank, nranks, std::move(links)).announce(ok.error());
+    return ok.error();
+  }
   std::unique_ptr<Control> control =
       std::make_unique<TreeControl>(rank, nranks, secret, std::move(links), std::move(*watcher));
   // Nobody returns before all have their connections.

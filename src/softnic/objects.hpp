@@ -64,7 +64,7 @@ struct Wqe {
   uint32_t length;
   uint32_t opcode;
   uint32_t sge_count;
-  uint32_t fault;  // ibv_wc_status to complete with instead, 0: none
+  uint32_t fault;  // ibv_wc_status to complete with instead, perhaps with kFaultDone; 0: none
   uint16_t lost;   // attempts without an answer
   uint16_t not_ready;
   bool signaled, solicited, has_inline, received;  // received: the port of the peer has taken its time already

@@ -266,9 +266,17 @@ uint32_t Process::fault_for(uint32_t device, uint32_t opcode) {
   uint64_t same = ++requests_[device][static_cast<int>(kind)];
   for (const Fault& fault : settings_.faults) {
     bool hit = fault.point == FaultPoint::kAny ? any == fault.nth : fault.point == kind && same == fault.nth;
-    if (hit && fault.device == device) return fault.status;
+    if (hit && fault.device == device) return fault.status | (fault.done ? kFaultDone : 0);
   }
   return 0;
+}
+
+bool Process::damages(uint32_t device, uint32_t length) {
+  if (settings_.corruptions.empty() || length == 0) return false;
+  const uint64_t now = ++writes_[device];
+  for (const Corruption& c : settings_.corruptions)
+    if (c.device == device && c.nth == now) return true;
+  return false;
 }
 
 int Process::refusal(Refusal what) {

@@ -50,8 +50,10 @@ class Process : public std::enable_shared_from_this<Process> {
   // Writes an event into another process's (or our own) completion channel.
   void notify_channel(uint32_t slot, int fd, uint64_t channel_id, uint32_t cq_handle);
 
-  // The n-th request of a device: which fault was asked for, 0 for none.
+  // The n-th request of a device: which fault was asked for (see Wqe), 0 for none.
   uint32_t fault_for(uint32_t device, uint32_t opcode);
+  // Whether this write of a device is one whose bytes were asked to be damaged.
+  bool damages(uint32_t device, uint32_t length);
   // This call of a function: the errno with which it was asked to fail, else 0.
   int refusal(Refusal what);
   // False: the registration would exceed memlock=.
@@ -103,7 +105,8 @@ class Process : public std::enable_shared_from_this<Process> {
   size_t open_channels_ = 0;
 
   std::atomic<uint64_t> requests_[kMaxDevices][5]{};
-  std::atomic<uint64_t> calls_[kRefusals]{};  // of functions that may be refused
+  std::atomic<uint64_t> writes_[kMaxDevices]{};  // with bytes, while some are to be damaged
+  std::atomic<uint64_t> calls_[kRefusals]{};     // of functions that may be refused
   std::atomic<uint64_t> pinned_bytes_{0};
 
   std::thread helper_;

@@ -123,7 +123,21 @@ class Responder {
   Response write() {
     if (!gather(0)) return refuse(IBV_WC_LOC_PROT_ERR);
     if (!hold_remote(IBV_ACCESS_REMOTE_WRITE)) return remote_access_error();
-    return move(Direction::kToPeer);
+    Response response = move(Direction::kToPeer);
+    if (response.answer == Answer::kDone && process_.damages(qp_.shared->device, wqe_.length)) turn_a_bit();
+    return response;
+  }
+
+  // In the middle of what was written: as bad memory, a bad cable or a bad switch would, behind all checks of the wire.
+  void turn_a_bit() {
+    pid_t pid = process_.state()->processes[peer_.owner].pid;
+    unsigned char byte = 0;
+    Segments here, there;
+    here.add(reinterpret_cast<uint64_t>(&byte), 1);
+    there.add(there_.list[0].address + wqe_.length / 2, 1);
+    if (move_bytes(pid, here, there, 1, Direction::kFromPeer) != Moved::kAll) return;
+    byte ^= 1;
+    (void)move_bytes(pid, here, there, 1, Direction::kToPeer);
   }
 
   Response write_with_immediate() {

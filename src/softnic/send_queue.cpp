@@ -102,9 +102,10 @@ void exceed_retries(LocalQp& qp) {
 
 void attempt(LocalQp& qp, Wqe& wqe, uint64_t now) {
   if (wqe.fault) {
-    if (wqe.fault == IBV_WC_RETRY_EXC_ERR)
-      qp.process->own_counters(qp.shared->device)->add(Counter::kRetryExceededErr, 1);
-    return fail(qp, static_cast<ibv_wc_status>(wqe.fault));
+    const auto status = static_cast<ibv_wc_status>(wqe.fault & ~kFaultDone);
+    if ((wqe.fault & kFaultDone) != 0) execute(qp, wqe, now);
+    if (status == IBV_WC_RETRY_EXC_ERR) qp.process->own_counters(qp.shared->device)->add(Counter::kRetryExceededErr, 1);
+    return fail(qp, status);
   }
   if (wqe.lost > qp.attributes.retry_cnt) return exceed_retries(qp);
   if (wait_for_receiver(qp, wqe, now)) return;

@@ -106,13 +106,25 @@ bool read_fault(std::string_view text, Settings* out) {
   if (!read_device(take(&text, ':'), &fault.device) || !read_fault_point(take(&text, ':'), &fault.point) ||
       !read_whole(take(&text, ':'), 1, UINT64_MAX, &fault.nth))
     return false;
+  const std::string_view status = take(&text, ':');
+  if (!text.empty() && text != "done") return false;
+  fault.done = text == "done";
   for (const StatusName& known : kStatuses)
-    if (known.name == text) {
+    if (known.name == status) {
       fault.status = known.status;
       out->faults.push_back(fault);
       return true;
     }
   return false;
+}
+
+bool read_corruption(std::string_view text, Settings* out) {
+  Corruption corruption{};
+  if (!read_device(take(&text, ':'), &corruption.device) || take(&text, ':') != "write" ||
+      !read_whole(text, 1, UINT64_MAX, &corruption.nth))
+    return false;
+  out->corruptions.push_back(corruption);
+  return true;
 }
 
 bool read_mtu(std::string_view text, Settings* out) {
@@ -227,6 +239,7 @@ constexpr Row kRows[] = {
     {"up", [](std::string_view t, Settings* s) { return read_port_change(t, true, s); }, "DEVICE@TIME as in dev0@5s"},
     {"fail", read_fault,
      "DEVICE:WHAT:N:STATUS as in dev1:qp-send:100:REM_OP_ERR; WHAT is qp-send, write, send, read or atomic"},
+    {"corrupt", read_corruption, "DEVICE:write:N as in dev0:write:100"},
     {"refuse", read_refusal,
      "FUNCTION:N:ERRNO as in create_cq:1:ENOMEM; FUNCTION is open_device, create_comp_channel, create_cq, create_qp, "
      "to_init, to_rtr, to_rts or reg_mr; ERRNO is EACCES, ENOENT, ENOMEM, EMFILE, EINVAL, ENODEV, ENODATA, EFAULT, "

@@ -26,11 +26,20 @@ struct PortChange {
 
 enum class FaultPoint : uint8_t { kAny, kWrite, kSend, kRead, kAtomic };
 
+constexpr uint32_t kFaultDone = 1u << 31;  // beside a status: Fault::done
+
 struct Fault {
   unsigned device;
   FaultPoint point;
   uint64_t nth;  // counted from 1, per process and device
   ibv_wc_status status;
+  bool done = false;  // carried out at the peer all the same: only the acknowledgement is lost
+};
+
+// The nth write with bytes of this process and device, counted from 1, arrives with one bit turned over.
+struct Corruption {
+  unsigned device;
+  uint64_t nth;
 };
 
 // A function that fails when it is called for the nth time by this process, counted from 1.
@@ -60,6 +69,7 @@ struct Settings {
   bool route = true;                       // between subnets
   std::vector<PortChange> port_changes;
   std::vector<Fault> faults;
+  std::vector<Corruption> corruptions;
   std::vector<Refused> refusals;
 
   bool is_infiniband(unsigned device) const {

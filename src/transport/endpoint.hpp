@@ -80,6 +80,8 @@ struct EndpointCounters {
   static constexpr size_t kMaxRails = 16;
   uint64_t rails = 0;                            // entries of rail_bytes that mean something
   std::array<uint64_t, kMaxRails> rail_bytes{};  // payload sent, by rail
+  uint64_t reissued_puts = 0;  // parts of puts that were sent again since their rail died or was gone back to
+  uint64_t rail_failures = 0, rail_returns = 0;  // own rails given up; paths that went back to where they belong
 };
 
 /// What a rail's device says of it.
@@ -94,6 +96,12 @@ struct GpuRegion {
   std::span<std::byte> memory;
   int dmabuf = -1;  // covers `memory` from its start; -1: none
   std::string why_no_dmabuf;
+};
+
+/// What moved some bytes, in words for messages; rail -1: none of its own.
+struct Carrier {
+  std::string name;
+  int rail = -1;
 };
 
 class Endpoint {
@@ -144,6 +152,10 @@ class Endpoint {
   /// Waits until all puts are sent and consumed or the deadline passes, then closes so that nothing in flight is lost.
   /// Peers may still be in their last call: that a drained rank is gone is an error only for who puts to it again.
   virtual Result<> drain(Deadline deadline) = 0;
+
+  /// What carried the bytes [begin, end) of put number `put` (from 1, of so many bytes in all) of an in link. For
+  /// messages about data that went bad.
+  virtual Carrier carrier_of(size_t in_link, uint64_t put, uint64_t bytes, uint64_t begin, uint64_t end) const = 0;
 
   virtual EndpointCounters counters() const = 0;
   /// Asks the devices (files, perhaps their firmware): not for the fast path. Any thread, once connected.

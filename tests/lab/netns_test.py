@@ -14,59 +14,13 @@ import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "integration"), os.path.join(HERE, "..", "..", "scripts", "lab")]
 from job import Job  # noqa: E402
+from namespaces import Namespaces  # noqa: E402
 
 OPTIONS = None
 SIZE = 16 << 20
-
-
-def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
-
-
-class Cluster:
-    """`nodes` namespaces with an interface eth0 each, joined by a bridge in one more."""
-
-    def __init__(self, nodes):
-        self.names = [f"th{os.getpid()}n{i}" for i in range(nodes)]
-        self.hub = f"th{os.getpid()}hub"
-        self.made = []
-
-    def __enter__(self):
-        try:
-            self.add(self.hub)
-            ip("-n", self.hub, "link", "add", "br0", "type", "bridge")
-            ip("-n", self.hub, "link", "set", "br0", "up")
-            for i, name in enumerate(self.names):
-                self.add(name)
-                ip("-n", self.hub, "link", "add", f"v{i}", "type", "veth", "peer", "name", "eth0", "netns", name)
-                ip("-n", self.hub, "link", "set", f"v{i}", "master", "br0", "up")
-                ip("-n", name, "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
-                ip("-n", name, "link", "set", "eth0", "up")
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def add(self, name):
-        ip("netns", "add", name)
-        self.made.append(name)
-        ip("-n", name, "link", "set", "lo", "up")
-
-    def __exit__(self, *_):
-        for name in reversed(self.made):
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
-
-    @staticmethod
-    def address(node):
-        return f"10.78.0.{node + 1}"
-
-    def sent(self):
-        """Bytes that each node's link has carried out of it so far: what the bridge's end has received."""
-        paths = [f"/sys/class/net/v{i}/statistics/rx_bytes" for i in range(len(self.names))]
-        command = ["ip", "netns", "exec", self.hub, "cat", *paths]
-        return [int(word) for word in subprocess.check_output(command, text=True).split()]
 
 
 class Wire(unittest.TestCase):
@@ -76,7 +30,7 @@ class Wire(unittest.TestCase):
             nranks,
             [OPTIONS.perf, "-b", str(SIZE), "-e", str(SIZE), "-w", "1", *arguments],
             {"MASTER_ADDR": cluster.address(0), "TWOHOP_SOCKET_IFNAME": "=eth0"},
-            prefix=lambda rank: ["ip", "netns", "exec", cluster.names[rank // per_node]],
+            prefix=lambda rank: cluster.inside(rank // per_node),
         )
         with job:
             job.until_ended(120)
@@ -98,7 +52,7 @@ class Wire(unittest.TestCase):
         n = nodes * per_node
         bound = 2 * (nodes - 1) / nodes * SIZE
         naive = per_node * (n - 1) * nodes / (n * (nodes - 1))
-        with Cluster(nodes) as cluster:
+        with Namespaces(nodes) as cluster:
             text = self.run_perf(cluster, per_node, "--scheme", "all", "-n", "2")
             self.assertIn("0 OK", text)
             self.assertTrue(re.search(rf"{n} ranks on {nodes} nodes", text), text)
@@ -121,7 +75,7 @@ def why_not():
     if not shutil.which("ip"):
         return "needs the program ip (package iproute2)"
     try:
-        with Cluster(1):
+        with Namespaces(1):
             return None
     except subprocess.CalledProcessError as error:
         return f"cannot make network namespaces here: {' '.join(error.cmd)}: {error.stderr.strip()}"

@@ -33,6 +33,11 @@ TEST(Settings, AreReadInTheirUnits) {
 TEST(Settings, ListsOfChangesAndFaults) {
   auto s =
       read("down=dev0@3s,up=dev0@5s,fail=dev1:qp-send:100:REM_OP_ERR,fail=dev0:read:1:REM_ACCESS_ERR,gids=ip2+ll1");
+  EXPECT_TRUE(s.corruptions.empty());
+  s.corruptions = read("corrupt=dev1:write:7").corruptions;
+  ASSERT_EQ(s.corruptions.size(), 1u);
+  EXPECT_EQ(s.corruptions[0].device, 1u);
+  EXPECT_EQ(s.corruptions[0].nth, 7u);
   ASSERT_EQ(s.port_changes.size(), 2u);
   EXPECT_FALSE(s.port_changes[0].up);
   EXPECT_EQ(s.port_changes[1].at_ns, 5'000'000'000u);
@@ -92,6 +97,7 @@ TEST(Settings, RefuseWhatIsWrongAndSayWhatIsAccepted) {
                            "fail=dev0:qp-send:0:REM_OP_ERR",
                            "fail=dev0:jump:1:REM_OP_ERR",
                            "fail=dev0:write:1:OOPS",
+                           "fail=dev0:write:1:REM_OP_ERR:gone",
                            "gids=",
                            "gids=ip3",
                            "seed=1x",

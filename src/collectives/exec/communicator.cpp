@@ -27,7 +27,8 @@ Communicator::~Communicator() {
       log_warn("rank {}: communicator destroyed before its peers were done with it: {}", rank(),
                drained.error().message);
   }
-  if (!node_ || failed_) return;  // others learn why over the control channel
+  // Others learn why over the control channel. Without an execution the windows of some may never have been mapped.
+  if (!execution_ || failed_) return;
   node_->control(node_->me()).left.value.store(1, std::memory_order_release);
   node_->wake_sleepers();
 }

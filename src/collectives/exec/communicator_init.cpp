@@ -13,6 +13,7 @@
 #include "bootstrap/local_exchange.hpp"
 #include "bootstrap/unique_id.hpp"
 #include "collectives/exec/execution.hpp"
+#include "collectives/exec/init_messages.hpp"
 #include "transport/transport.hpp"
 
 namespace twohop {
@@ -22,17 +23,6 @@ using Json = nlohmann::json;
 
 std::span<const std::byte> as_bytes(const std::string& s) {
   return std::as_bytes(std::span(s));
-}
-std::string as_text(const Bytes& b) {
-  return {reinterpret_cast<const char*>(b.data()), b.size()};
-}
-Bytes as_bytes(const std::vector<uint8_t>& numbers) {
-  const auto* data = reinterpret_cast<const std::byte*>(numbers.data());
-  return {data, data + numbers.size()};
-}
-std::vector<uint8_t> as_numbers(const Bytes& bytes) {
-  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-  return {data, data + bytes.size()};
 }
 
 }  // namespace
@@ -57,33 +47,23 @@ Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId
 
 /// Gathers one JSON object of each rank. A rank whose own part failed sends its error instead, and all return that.
 Result<std::vector<Json>> CommunicatorInit::share(const Result<Json>& mine) {
-  Json message = mine ? Json{{"ok", *mine}} : Json{{"code", mine.error().code}, {"error", mine.error().message}};
-  auto all =
-      comm_->control_->all_gather(as_bytes(message.dump(-1, ' ', false, Json::error_handler_t::replace)), deadline_);
+  auto all = comm_->control_->all_gather(as_bytes(write_init_message(mine)), deadline_);
   if (!mine) return mine.error();
   if (!all) return all.error();
-  std::vector<Json> values;
-  for (int r = 0; r < nranks_; ++r) {
-    Json theirs = Json::parse(as_text((*all)[r]), nullptr, false);
-    if (theirs.is_object() && theirs.contains("error") && theirs["error"].is_string()) {
-      Error e = make_error(static_cast<twohopResult_t>(theirs.value("code", int{twohopRemoteError})), "rank {}: {}", r,
-                           theirs["error"].get<std::string>());
-      e.rank = r;
-      return e;
-    }
-    if (!theirs.is_object() || !theirs.contains("ok"))
-      return make_error(twohopInternalError, "rank {} sent an init message that cannot be read", r);
-    values.push_back(std::move(theirs["ok"]));
-  }
-  return values;
+  return read_init_messages(*all);
 }
 
 /// What must be the same on all ranks for their schedules to fit together.
 Json CommunicatorInit::settings() const {
-  return {{"library version", TWOHOP_VERSION_CODE},     {"TWOHOP_ALGO", config_.algo},
-          {"TWOHOP_NCHANNELS", config_.nchannels},      {"TWOHOP_BUFFSIZE", options_.buff_bytes},
-          {"TWOHOP_CHUNK_BYTES", options_.chunk_bytes}, {"TWOHOP_RANKS_PER_NODE", config_.ranks_per_node},
-          {"TWOHOP_NET", comm_->endpoint_->name()},     {"TWOHOP_GPU", options_.gpu},
+  return {{"library version", TWOHOP_VERSION_CODE},
+          {"TWOHOP_ALGO", config_.algo},
+          {"TWOHOP_NCHANNELS", config_.nchannels},
+          {"TWOHOP_BUFFSIZE", options_.buff_bytes},
+          {"TWOHOP_CHUNK_BYTES", options_.chunk_bytes},
+          {"TWOHOP_RANKS_PER_NODE", config_.ranks_per_node},
+          {"TWOHOP_NET", comm_->endpoint_->name()},
+          {"TWOHOP_CHECK", options_.check},
+          {"TWOHOP_GPU", options_.gpu},
           {"TWOHOP_REQUIRE_GDR", options_.require_gdr}};
 }
 
@@ -122,46 +102,38 @@ Result<Json> CommunicatorInit::own_introduction() {
     if (!trace) return trace.error();
     comm_->trace_ = std::move(*trace);
   }
-  auto gpu = introduce_gpu();
-  if (!gpu) return gpu.error();
-  return Json{{"host", host_identity(options_.host_id)},
-              {"machine", host_identity("")},
-              {"exchange", exchange_->name()},
-              {"address", as_numbers(comm_->endpoint_->address())},
-              {"settings", settings()},
-              {"gpu", std::move(*gpu)}};
+  RankIntroduction mine{host_identity(options_.host_id),
+                        host_identity(""),
+                        exchange_->name(),
+                        comm_->endpoint_->address(),
+                        settings(),
+                        "",
+                        {}};
+  if (auto gpu = introduce_gpu(mine); !gpu) return gpu.error();
+  return write_introduction(mine);
 }
 
 Result<> CommunicatorInit::introduce() {
   auto all = share(own_introduction());
   if (!all) return all.error();
+  std::vector<RankIntroduction> ranks;
+  for (int r = 0; r < nranks_; ++r) {
+    auto theirs = read_introduction(r, all->at(r));
+    if (!theirs) return theirs.error();
+    ranks.push_back(std::move(*theirs));
+    if (auto same = compare_settings(r, ranks.front().settings, ranks.back().settings); !same) return same;
+  }
   std::set<std::string> machines;
-  try {
-    for (int r = 0; r < nranks_; ++r) {
-      const Json& theirs = all->at(r);
-      if (auto same = compare_settings(r, all->at(0)["settings"], theirs["settings"]); !same) return same;
-      hosts_.push_back(theirs["host"].get<std::string>());
-      ranks_here_ += theirs["machine"] == all->at(rank_)["machine"];
-      machines.insert(theirs["machine"].get<std::string>());
-      exchanges_.push_back(theirs["exchange"].get<std::string>());
-      addresses_.push_back(as_bytes(theirs["address"].get<std::vector<uint8_t>>()));
-    }
-    compare_gpus(*all);
-  } catch (const Json::exception& e) {
-    return make_error(twohopInternalError, "an init message lacks a field: {}", e.what());
+  compare_gpus(ranks);
+  for (RankIntroduction& theirs : ranks) {
+    ranks_here_ += theirs.machine == ranks[rank_].machine;
+    machines.insert(theirs.machine);
+    hosts_.push_back(std::move(theirs.host));
+    exchanges_.push_back(std::move(theirs.exchange));
+    addresses_.push_back(std::move(theirs.address));
   }
   machines_ = static_cast<int64_t>(machines.size());
   return {};
-}
-
-Result<> CommunicatorInit::compare_settings(int r, const Json& first, const Json& theirs) const {
-  if (first == theirs) return {};
-  for (const auto& [name, value] : first.items())
-    if (!theirs.contains(name) || theirs[name] != value)
-      return make_error(twohopInvalidUsage,
-                        "{} differs between ranks: {} on rank 0, {} on rank {}; set it alike on all ranks", name,
-                        value.dump(), theirs.contains(name) ? theirs[name].dump() : "nothing", r);
-  return make_error(twohopInvalidUsage, "ranks 0 and {} run different versions of twohop", r);
 }
 
 /// Ranks of one host, cut into virtual nodes if asked for.

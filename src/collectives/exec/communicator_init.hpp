@@ -10,6 +10,7 @@
 
 #include "collectives/exec/bound_schedule.hpp"
 #include "collectives/exec/communicator.hpp"
+#include "collectives/exec/init_messages.hpp"
 #include "collectives/exec/job_topology.hpp"
 
 namespace twohop {
@@ -28,7 +29,6 @@ class CommunicatorInit {
   Result<> learn_topology();
   Result<Json> own_introduction();
   Result<> introduce();
-  Result<> compare_settings(int rank, const Json& first, const Json& theirs) const;
   std::vector<int> wanted_nodes() const;
   Result<> group_into_nodes();
   void choose_channels(int wanted);
@@ -44,8 +44,8 @@ class CommunicatorInit {
   NodeMembers members() const;
   // Calls on GPU memory: communicator_init_gpu.cpp.
   Result<std::optional<int>> own_gpu() const;
-  Result<Json> introduce_gpu();
-  void compare_gpus(const std::vector<Json>& introductions);
+  Result<> introduce_gpu(RankIntroduction& mine);
+  void compare_gpus(const std::vector<RankIntroduction>& introductions);
   Result<> set_up_gpus();
   Result<std::string> try_gpudirect();
   Result<bool> all_use_gpudirect();

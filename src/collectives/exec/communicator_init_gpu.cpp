@@ -31,11 +31,11 @@ Result<std::optional<int>> CommunicatorInit::own_gpu() const {
   return runtime->current_device(options_.gpu == "on");
 }
 
-/// What the others need to know of it; null where there is none.
-Result<Json> CommunicatorInit::introduce_gpu() {
+/// What the others need to know of it.
+Result<> CommunicatorInit::introduce_gpu(RankIntroduction& mine) {
   auto device = own_gpu();
   if (!device) return device.error();
-  if (!*device) return Json();
+  if (!*device) return {};
   auto identity = gpu_runtime()->device_identity(**device);
   if (!identity) return identity.error();
   Options options = options_;
@@ -45,24 +45,21 @@ Result<Json> CommunicatorInit::introduce_gpu() {
   gpu_.runtime = gpu_runtime();
   gpu_.device = **device;
   gpu_.endpoint = std::move(*endpoint);
-  std::vector<int> address;
-  for (std::byte b : gpu_.endpoint->address()) address.push_back(std::to_integer<int>(b));
-  return Json{{"identity", *identity}, {"address", address}};
+  mine.gpu = *identity;
+  mine.gpu_address = gpu_.endpoint->address();
+  return {};
 }
 
 /// Calls on GPU memory need a GPU on every rank.
-void CommunicatorInit::compare_gpus(const std::vector<Json>& introductions) {
+void CommunicatorInit::compare_gpus(const std::vector<RankIntroduction>& introductions) {
   int with = 0, without = -1;
   for (size_t r = 0; r < introductions.size(); ++r) {
-    const Json& gpu = introductions[r]["gpu"];
-    if (!gpu.is_object()) {
-      without = without < 0 ? static_cast<int>(r) : without;
-      continue;
-    }
-    ++with;
-    gpu_identities_.push_back(gpu["identity"].get<std::string>());
-    Bytes& address = gpu_addresses_.emplace_back();
-    for (int number : gpu["address"].get<std::vector<int>>()) address.push_back(static_cast<std::byte>(number));
+    gpu_identities_.push_back(introductions[r].gpu);
+    gpu_addresses_.push_back(introductions[r].gpu_address);
+    if (!introductions[r].gpu.empty())
+      ++with;
+    else if (without < 0)
+      without = static_cast<int>(r);
   }
   if (without < 0) return;
   gpu_ = GpuParts();

@@ -9,8 +9,8 @@
 #include "device/flags.hpp"
 
 namespace twohop {
-Execution::Execution(ExecutionContext context) : c_(std::move(context)) {
-  verified_.resize(c_.node->size());
+Execution::Execution(ExecutionContext context) : c_(std::move(context)), one_shot_(find_algorithm("one-shot")) {
+  static_assert(kMaxReduceSources <= 64, "a bit for each rank of a node");
   const LinkTable& mine = c_.tables[c_.node->me()];
   out_start_.resize(mine.out.size());
   in_start_.resize(mine.in.size());
@@ -46,8 +46,16 @@ void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   half_ = number & 1;
   signature_ = signature(call);
   scaled_ = scales_contributions(call);
-  schedule_ = &schedule_for(*choice.algorithm, call);
   element_bytes_ = type_size(call.type);
+  reduce_ = reduce_kernel(c_.isa, call.type, math_op(call.op));
+  divisor_ = divisor_of(call, c_.cluster->nranks());
+  unverified_ = (~uint64_t{0} >> (64 - c_.node->size())) & ~(uint64_t{1} << c_.node->me());
+  opened_ = false;
+  error_.reset();
+  lanes_.clear();
+  small_ = is_small(call, choice);
+  if (small_) return;
+  schedule_ = &schedule_for(*choice.algorithm, call);
   LayoutLimits limits = c_.limits;
   limits.chunk_bytes = std::min(limits.chunk_bytes, choice.chunk_bytes);
   limits.max_channels = std::min(limits.max_channels, choice.channels);
@@ -55,9 +63,12 @@ void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   if (c_.endpoint) c_.endpoint->limit_batch(choice.batch);
   places_ = places_of(call, schedule_->frame, layout_, limits);
   places_.half = static_cast<uint32_t>(half_);
-  reduce_ = reduce_kernel(c_.isa, call.type, math_op(call.op));
-  divisor_ = divisor_of(call, c_.cluster->nranks());
-  lanes_.clear();
+  set_lanes();
+  for (size_t i = 0; i < out_start_.size(); ++i) out_start_[i] = {out_start_[i].now, c_.endpoint->out(i).posted};
+  for (size_t i = 0; i < in_start_.size(); ++i) in_start_[i] = {in_start_[i].now, c_.endpoint->in(i).released};
+}
+
+void Execution::set_lanes() {
   for (int channel = 0; channel < layout_.channels(); ++channel)
     for (size_t l = 0; l < schedule_->lanes[channel].size(); ++l) {
       const auto& steps = schedule_->lanes[channel][l];
@@ -68,22 +79,11 @@ void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
                         .number = static_cast<uint16_t>(l)});
     }
   lanes_left_ = lanes_.size();
-  verified_.assign(verified_.size(), false);
-  verified_[c_.node->me()] = true;
-  opened_ = false;
-  error_.reset();
-  for (size_t i = 0; i < out_start_.size(); ++i) out_start_[i] = {out_start_[i].now, c_.endpoint->out(i).posted};
-  for (size_t i = 0; i < in_start_.size(); ++i) in_start_[i] = {in_start_[i].now, c_.endpoint->in(i).released};
 }
 
-/// The memory half of this call was last used by the call before the last: all ranks of the node must have finished it.
-bool Execution::previous_calls_finished() {
-  if (number_ <= 2) return true;
-  for (int i = 0; i < c_.node->size(); ++i)
-    if (c_.node->control(i).finished.value.load(std::memory_order_acquire) + 2 < number_) return false;
-  return true;
-}
-
+/// The memory half of this call was last used by the call before the last. All ranks of the node have finished that:
+/// the last call ended here only after they had opened it, and they open a call after they have finished the one
+/// before.
 void Execution::open() {
   CallNotice& notice = c_.node->control(c_.node->me()).notices[half_];
   notice.signature = signature_;
@@ -95,14 +95,8 @@ void Execution::open() {
 }
 
 Result<Execution::Progress> Execution::progress() {
-  if (!opened_) {
-    if (!previous_calls_finished()) {
-      look_for_departed();
-      if (error_) return *error_;
-      return Progress::kNothing;
-    }
-    open();
-  }
+  if (small_) return progress_small();
+  if (!opened_) open();
   bool some = false;
   for (Lane& lane : lanes_)
     if (lane.steps) some |= advance(lane);
@@ -230,8 +224,8 @@ bool Execution::sources_sent() const {
 
 void Execution::finish() {
   if (c_.trace) trace_call();
+  // Nobody sleeps for this: it is looked at when a rank has left, or is late.
   c_.node->control(c_.node->me()).finished.value.store(number_, std::memory_order_release);
-  c_.node->wake_sleepers();
 }
 
 }  // namespace twohop

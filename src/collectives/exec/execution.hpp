@@ -75,14 +75,20 @@ class Execution {
   };
   enum class Outcome : uint8_t { kBlocked, kCheap, kMovedData };
 
+  bool is_small(const Call& call, const Choice& choice) const;
+  void set_lanes();
+  Result<Progress> progress_small();
+  void show_input();
+  void fold_inputs();
+  int first_absent() const;
   const BoundSchedule& schedule_for(const Algorithm& algorithm, const Call& call);
   bool sends_directly(const Call& call) const;
   void open();
-  bool previous_calls_finished();
   bool advance(Lane& lane);
   Outcome step(Lane& lane, const BoundStep& s);
   Outcome traced_step(Lane& lane, const BoundStep& s);
   void trace_call();
+  void trace_small(Trace::Kind kind, uint64_t begin_ns, uint64_t bytes);
   bool wait_is_over(const Lane& lane, const BoundStep& s);
   bool put(const Lane& lane, const BoundStep& s);
   void copy(const Lane& lane, const BoundStep& s);
@@ -103,6 +109,7 @@ class Execution {
   int slowest_of_node() const;
 
   ExecutionContext c_;
+  const Algorithm* one_shot_;
   std::map<std::tuple<const Algorithm*, Collective, int, bool>, BoundSchedule> schedules_;
   uint64_t direct_puts_ = 0;
 
@@ -115,6 +122,7 @@ class Execution {
   CallPlaces places_;
   uint64_t half_ = 0;  // 0 or 1
   bool opened_ = false;
+  bool small_ = false;  // without lanes (execution_small.cpp)
   std::vector<Lane> lanes_;
   size_t lanes_left_ = 0;
   uint64_t opened_at_ns_ = 0;  // for the trace
@@ -123,7 +131,7 @@ class Execution {
   bool scaled_ = false;
   uint64_t divisor_ = 1;
   size_t element_bytes_ = 1;
-  std::vector<bool> verified_;
+  uint64_t unverified_ = 0;  // a bit for each rank of the node whose notice has not been compared
   std::vector<LinkStart> out_start_, in_start_;
   std::optional<Error> error_;
 };

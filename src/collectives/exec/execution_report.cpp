@@ -4,6 +4,13 @@
 #include "collectives/exec/execution.hpp"
 
 namespace twohop {
+namespace {
+
+std::string entry_of(int rank) {
+  return fmt::format("rank {} to enter the call", rank);
+}
+
+}  // namespace
 
 void Execution::look_at_lanes() {
   const auto now = std::chrono::steady_clock::now();
@@ -23,13 +30,16 @@ const Execution::Lane* Execution::first_waiting() const {
 
 int Execution::waits_for() const {
   if (!opened_) return slowest_of_node();
+  if (small_) return first_absent();
   const Lane* lane = first_waiting();
   return lane ? blocking_rank(*lane) : -1;
 }
 
 std::string Execution::where_it_waits() const {
-  if (!opened_) return fmt::format("call {} waits for ranks of its node to finish call {}", number_, number_ - 2);
   const std::string call = fmt::format("call {} {}", number_, describe_signature(signature_));
+  if (small_)
+    return first_absent() < 0 ? call + " is ready to go on"
+                              : fmt::format("{} waits for {}", call, entry_of(first_absent()));
   if (const Lane* lane = first_waiting()) {
     const BoundStep& s = (*lane->steps)[lane->pc];
     return fmt::format("{} waits for {} (channel {}, lane {}, round {} of {}, {})", call, what_it_waits_for(*lane),
@@ -42,6 +52,9 @@ std::string Execution::where_it_waits() const {
 std::string Execution::hang_table() const {
   std::string text = fmt::format("  {:>7} {:>4} {:>9} {:>5} {:>5} {:<8} {:>7}  {}", "channel", "lane", "round", "shard",
                                  "chunk", "step", "since", "waits for");
+  if (small_)
+    for (int i = 0; i < c_.node->size(); ++i)
+      if (unverified_ >> i & 1) text += fmt::format("\n  {:>50}  {}", "", entry_of(c_.cluster->peers_of(c_.rank)[i]));
   const auto now = std::chrono::steady_clock::now();
   for (const Lane& lane : lanes_) {
     if (!lane.steps) continue;

@@ -33,6 +33,13 @@ Execution::Outcome Execution::traced_step(Lane& lane, const BoundStep& s) {
   return outcome;
 }
 
+/// As a lane would show it that copies, waits and folds: lane 0 of channel 0.
+void Execution::trace_small(Trace::Kind kind, uint64_t begin_ns, uint64_t bytes) {
+  Trace::Event event{.begin_ns = begin_ns, .duration_ns = Trace::now_ns() - begin_ns, .bytes = bytes, .kind = kind};
+  if (kind == Trace::Kind::kWaited) event.waited_for = static_cast<uint8_t>(StepKind::kWait);
+  c_.trace->add(event);
+}
+
 void Execution::trace_call() {
   c_.trace->add({.begin_ns = opened_at_ns_,
                  .duration_ns = Trace::now_ns() - opened_at_ns_,

@@ -1,13 +1,16 @@
 // Execution, second part: comparing the calls that ranks make.
 #include <fmt/format.h>
 
+#include <bit>
+
 #include "collectives/exec/execution.hpp"
 
 namespace twohop {
 
 /// True when local rank `local` makes the same call; it has published its notice before its first signal.
 bool Execution::verify_local(int local) {
-  if (verified_[local]) return true;
+  const uint64_t bit = uint64_t{1} << local;
+  if ((unverified_ & bit) == 0) return true;
   const CallNotice& notice = c_.node->control(local).notices[half_];
   // A rank can be one call ahead, but it cannot reuse this notice before we have finished this call.
   if (notice.call.load(std::memory_order_acquire) != number_) return false;
@@ -15,7 +18,7 @@ bool Execution::verify_local(int local) {
     mismatch(c_.cluster->peers_of(c_.rank)[local], notice.signature);
     return false;
   }
-  verified_[local] = true;
+  unverified_ &= ~bit;
   return true;
 }
 
@@ -30,14 +33,13 @@ bool Execution::verify_in_link(size_t link) {
 
 /// While nothing moves: looks at everybody who has entered this call, also where no step of ours waits for him.
 void Execution::verify_all() {
-  for (int i = 0; i < c_.node->size() && !error_; ++i) verify_local(i);
+  all_local_verified();
   for (size_t i = 0; i < in_start_.size() && !error_; ++i) verify_in_link(i);
 }
 
 bool Execution::all_local_verified() {
-  bool all = true;
-  for (int i = 0; i < c_.node->size(); ++i) all = verify_local(i) && all;
-  return all && !error_;
+  for (uint64_t left = unverified_; left != 0 && !error_; left &= left - 1) verify_local(std::countr_zero(left));
+  return unverified_ == 0 && !error_;
 }
 
 /// While nothing moves: a rank that has destroyed its communicator will not do its part of this call.

@@ -107,6 +107,9 @@ Result<Tuning> Tuning::create(const Selection& selection, const std::string& tex
   Tuning t;
   t.selection_ = selection;
   t.largest_ = {nullptr, limits.chunk_bytes, limits.max_channels, batch};
+  t.little_bytes_ = Selection::little_bytes(cluster);
+  for (Collective c : kTuned)
+    t.selected_[static_cast<size_t>(c)] = {&selection.choose(cluster, c, 0), &selection.choose(cluster, c, UINT64_MAX)};
   if (text.empty()) return t;
   auto table = parse_tuner_table(text);
   if (!table) return table.error();
@@ -123,7 +126,8 @@ Choice Tuning::choose(const Cluster& cluster, Collective collective, uint64_t bu
   const Choice* found = table_.find(collective, buffer_bytes);
   if (found && selection_.allows(*found->algorithm, cluster, collective)) return *found;
   Choice choice = largest_;
-  choice.algorithm = &selection_.choose(cluster, collective, buffer_bytes);
+  const Selected& selected = selected_[static_cast<size_t>(collective)];
+  choice.algorithm = buffer_bytes <= little_bytes_ ? selected.little : selected.large;
   return choice;
 }
 

@@ -32,7 +32,7 @@ class Tuning {
                                const LayoutLimits& limits, uint32_t batch);
 
   /// What the table says, as far as the selection allows it; else what the selection chooses, in the largest chunks and
-  /// on all channels.
+  /// on all channels. `cluster` is the one it was created for.
   Choice choose(const Cluster& cluster, Collective collective, uint64_t buffer_bytes) const;
   /// All algorithms that choose() can return, in the order of the table of algorithms.
   std::vector<const Algorithm*> reachable(const Cluster& cluster) const;
@@ -40,6 +40,11 @@ class Tuning {
 
  private:
   Selection selection_;
+  struct Selected {
+    const Algorithm *little = nullptr, *large = nullptr;
+  };
+  Selected selected_[4];  // by collective: the selection's own choices, kept since it compares names
+  uint64_t little_bytes_ = 0;
   Choice largest_;
   TunerTable table_;
 };

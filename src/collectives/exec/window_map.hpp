@@ -24,10 +24,13 @@ static_assert(sizeof(SharedWord) == kCacheLine && std::atomic<uint64_t>::is_alwa
 
 /// What a rank says about one call before its first signal.
 struct alignas(kCacheLine) CallNotice {
+  static constexpr size_t kInputBytes = 40;
   std::atomic<uint64_t> call;  // published last
   uint64_t signature;
-  Scalar scale;  // of its contribution
+  Scalar scale;                  // of its contribution
+  std::byte input[kInputBytes];  // of a small call: its contribution, if it fits; else that lies in the window
 };
+static_assert(sizeof(CallNotice) == kCacheLine, "who compares the call has its data too");
 
 struct ControlPage {
   SharedWord finished;    // number of the last call that this rank has finished; calls count from 1

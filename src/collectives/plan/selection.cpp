@@ -15,10 +15,6 @@ constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kRedu
 /// virtual nodes over TCP and the emulated device, 2026-11 (docs/algorithms.md has the table).
 constexpr uint64_t kOneShotBytes = 64 << 10;
 
-bool is_little(const Cluster& cluster, uint64_t bytes) {
-  return bytes <= kOneShotBytes / static_cast<uint64_t>(cluster.nranks());
-}
-
 }  // namespace
 
 std::string accepted_selections() {
@@ -67,6 +63,10 @@ std::vector<const Algorithm*> Selection::allowed(const Cluster& cluster, Collect
   return found;
 }
 
+uint64_t Selection::little_bytes(const Cluster& cluster) {
+  return kOneShotBytes / static_cast<uint64_t>(cluster.nranks());
+}
+
 const Algorithm* Selection::first_but_one_shot(const Cluster& cluster, Collective collective) const {
   for (const Algorithm& a : algorithms())
     if (a.name != kOneShot && may_use(a.name) && a.supports(cluster, collective)) return &a;
@@ -77,7 +77,7 @@ const Algorithm& Selection::choose(const Cluster& cluster, Collective collective
   const Algorithm* one_shot = may_use(kOneShot) ? find_algorithm(kOneShot) : nullptr;
   if (one_shot && !one_shot->supports(cluster, collective)) one_shot = nullptr;
   const Algorithm* first = first_but_one_shot(cluster, collective);
-  if (one_shot && (!first || is_little(cluster, bytes))) return *one_shot;
+  if (one_shot && (!first || bytes <= little_bytes(cluster))) return *one_shot;
   return first ? *first : *find_algorithm(kFallback);
 }
 

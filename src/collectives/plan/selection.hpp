@@ -25,7 +25,7 @@ class Selection {
   Selection();
   static Result<Selection> parse(std::string_view text);
 
-  /// `bytes` of the rank's buffer.
+  /// `bytes` of the rank's buffer. It does not change between 0 and little_bytes(), nor beyond.
   const Algorithm& choose(const Cluster& cluster, Collective collective, uint64_t bytes) const;
   /// Whether the algorithm may be used, and can be.
   bool allows(const Algorithm& algorithm, const Cluster& cluster, Collective collective) const;
@@ -33,6 +33,8 @@ class Selection {
   std::vector<const Algorithm*> allowed(const Cluster& cluster, Collective collective) const;
   /// All that choose() can return on the cluster, in the order of the table.
   std::vector<const Algorithm*> reachable(const Cluster& cluster) const;
+
+  static uint64_t little_bytes(const Cluster& cluster);
 
  private:
   bool may_use(std::string_view name) const;

@@ -100,8 +100,11 @@ class NodeSide : public Place {
   Linear staged(int q, int64_t t, int shard, int i) const;
   /// Reduce lane of the shard's owner.
   Linear reduced(int shard, int64_t t, int i) const;
-  /// Spread lane of any local rank.
-  Linear spread_done(int64_t round, int t, int shard, int i) const;
+  /// Spread lane of local rank q.
+  Linear spread_done(int q, int64_t round, int t, int shard, int i) const;
+  /// Each rank spreads its own shard first, while that is in its cache, and then those after it, so that not all read
+  /// the same owner's memory at once. The shard that q comes to as number `n`.
+  int spread_shard(int q, int n) const { return (q + n) % shards; }
 
   /// Until all local ranks have copied item t of the spread.
   void wait_for_spread(LaneBuilder& lane, int shard, int64_t round, int t, int i) const;

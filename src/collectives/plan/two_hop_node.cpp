@@ -127,8 +127,9 @@ class Writer {
   void spread() {
     LaneBuilder lane(program_, kSpread);
     for (int t = 0; t < p_.shape.blocks; ++t)
-      for (int s = 0; s < p_.shards; ++s)
+      for (int n = 0; n < p_.shards; ++n)
         for (int i = 0; i < p_.k; ++i) {
+          const int s = p_.spread_shard(p_.local, n);
           exchange_ ? exchange_->wait_until_finished(lane, s, t, i) : p_.wait_for_own(lane, s, 0, i);
           const Ref src = exchange_ ? exchange_->finished(s, t, i) : window(p_.owner(s), s, p_.slot(0, i));
           lane.copy(p_.chunk(s, gather_block(t), i), output(p_.me), src);

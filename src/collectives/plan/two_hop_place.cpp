@@ -64,13 +64,14 @@ Linear NodeSide::reduced(int shard, int64_t t, int i) const {
                  [&](int64_t u) { return (u * n + ordinal(shard)) * k + i + 1; });
 }
 
-Linear NodeSide::spread_done(int64_t round, int t, int shard, int i) const {
+Linear NodeSide::spread_done(int q, int64_t round, int t, int shard, int i) const {
   const int64_t per_round = int64_t{shape.blocks} * shards * k;
-  return linear(per_round, round * per_round + (int64_t{t} * shards + shard) * k + i + 1);
+  const int64_t before = (shard - q + shards) % shards;  // see spread_shard()
+  return linear(per_round, round * per_round + (int64_t{t} * shards + before) * k + i + 1);
 }
 
 void NodeSide::wait_for_spread(LaneBuilder& lane, int shard, int64_t round, int t, int i) const {
-  for (int rank : peers()) lane.wait(rank, kSpread, spread_done(round, t, shard, i));
+  for (int q = 0; q < group; ++q) lane.wait(peers()[q], kSpread, spread_done(q, round, t, shard, i));
 }
 
 void NodeSide::wait_for_own(LaneBuilder& lane, int shard, int t, int i) const {

@@ -34,6 +34,9 @@ class TcpEndpoint final : public Endpoint {
   bool output_pending() const override { return !all_written(); }
   void wait_for(std::vector<pollfd>& fds) override;
   Result<> drain(Deadline deadline) override;
+  Carrier carrier_of(size_t in_link, uint64_t, uint64_t, uint64_t, uint64_t) const override {
+    return {"the TCP connection with " + in_place_[in_link].connection->name()};
+  }
   EndpointCounters counters() const override { return counters_; }
 
  private:

@@ -7,14 +7,14 @@
 
 namespace twohop::verbs {
 
-Result<bool> VerbsEndpoint::poll_rail(Rail& rail) {
+Result<bool> VerbsEndpoint::poll_queue(ibv_cq* cq, size_t rail) {
   constexpr int kMaxPerPoll = 8 * kPollBatch;  // then senders get their turn
-  if (!rail.cq) return false;
   bool changed = false;
   ibv_wc found[kPollBatch];
   for (int total = 0; total < kMaxPerPoll;) {
-    const int n = ibv_poll_cq(rail.cq->get(), kPollBatch, found);
-    if (n < 0) return make_error(twohopSystemError, "polling the completion queue of {} failed ({})", rail.name, n);
+    const int n = ibv_poll_cq(cq, kPollBatch, found);
+    if (n < 0)
+      return make_error(twohopSystemError, "polling the completion queue of {} failed ({})", rails_[rail].name, n);
     for (int i = 0; i < n; ++i) {
       auto r = handle(found[i]);
       if (!r) return r;
@@ -133,17 +133,28 @@ bool VerbsEndpoint::count_arrivals(size_t in_link) {
 /// The first failed completion of a queue pair is the cause; those that follow only say that it is broken.
 Result<bool> VerbsEndpoint::failed(Qp& qp, const ibv_wc& wc) {
   Peer& p = peers_[qp.peer];
+  if (SendQueue::is_receive(wc.wr_id)) ++qp.consumed;
+  const size_t path = path_number(qp);
+  PathState& state = p.states[path];
   if (qp.dead) {
     ++flushed_completions_;
+    if (state.phase == PathState::Phase::kConnecting) state.broke_while_connecting = true;
     return false;
   }
-  qp.dead = true;
-  if (p.left || p.said_goodbye) return false;  // it may be gone
-  // A peer that ended has closed its socket too, and that says more.
+  if (p.left || p.said_goodbye) {  // it may be gone
+    qp.dead = true;
+    return false;
+  }
+  // A peer that ended has closed its socket too, and that says more. It may also have taken the path down.
   auto r = serve_socket(p);
-  if (!r) return r;
-  if (p.left || p.goodbye) return *r;
-  return broken(qp, wc.status, wc.vendor_err);
+  if (!r || qp.dead) return r;
+  if (p.left || p.goodbye || (is_of_the_rail(wc.status) && another_way(p, path))) {
+    if (auto down = take_down(p, path, describe_failure(qp, wc.status, wc.vendor_err, false), false); !down)
+      return down.error();
+    return *r;
+  }
+  qp.dead = true;
+  return describe_failure(qp, wc.status, wc.vendor_err, true);
 }
 
 }  // namespace twohop::verbs

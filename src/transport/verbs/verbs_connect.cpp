@@ -117,6 +117,7 @@ Offer VerbsEndpoint::make_offer(const Peer& p) const {
 
 /// Where the peer's links lie, now that its offer is known.
 void VerbsEndpoint::place_links(Peer& p, size_t peer_index, const Offer& theirs) {
+  p.keys = theirs.keys;
   size_t incoming = 0;
   for (const LinkRow& row : theirs.links) {
     if (row.outgoing) continue;
@@ -131,6 +132,7 @@ void VerbsEndpoint::place_links(Peer& p, size_t peer_index, const Offer& theirs)
     place.inbox_address = row.inbox_address;
     place.tag_address = row.tag_address;
     place.tags = &tag_memory_[(in_.size() + index) * kMaxPutsInFlight];
+    place.first_key = first_key;
     for (size_t q : qps_of(p, row.channel)) {
       const size_t rail = p.paths[q / p.qps_per_path].remote_rail;
       place.qps.push_back(p.first_qp + q);

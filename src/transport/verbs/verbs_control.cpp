@@ -26,7 +26,8 @@ void VerbsEndpoint::drain_channel(Rail& rail) {
   void* context = nullptr;
   while (api.get_cq_event(rail.channel->get(), &cq, &context) == 0) {
     api.ack_cq_events(cq, 1);
-    rail.armed = false;
+    for (PolledQueue& queue : polled_)
+      if (queue.cq->get() == cq) queue.armed = false;
   }
 }
 
@@ -39,9 +40,15 @@ void VerbsEndpoint::read_async_events(Rail& rail) {
     const ibv_event_type type = event.event_type;
     api.ack_async_event(&event);
     if (type == IBV_EVENT_COMM_EST || type == IBV_EVENT_SQ_DRAINED || type == IBV_EVENT_QP_LAST_WQE_REACHED) continue;
-    log_warn("rank {}: {} reports: {}", rank_, rail.name, api.event_type_str(type));
+    const bool of_port = type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR;
+    if (of_port && event.element.port_num != rail.port) continue;
+    // With another rail the loss of one is said when it is known what becomes of it.
+    log(rails_.size() > 1 ? LogLevel::kInfo : LogLevel::kWarn, "rank {}: {} reports: {}", rank_, rail.name,
+        api.event_type_str(type));
+    rails_changed_ |= of_port || type == IBV_EVENT_DEVICE_FATAL;
+    look_at_events_ |= rails_changed_;
     if (type == IBV_EVENT_PORT_ACTIVE) {
-      rail.down = false;
+      rail.down = rail.told = false;
       continue;
     }
     rail.down |= type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_DEVICE_FATAL;
@@ -69,14 +76,16 @@ Result<bool> VerbsEndpoint::serve_events() {
       changed |= *r;
     }
   }
-  return changed;
+  if (auto r = look_after_paths(); !r) return r.error();
+  return changed | std::exchange(changed_outside_poll_, false);
 }
 
 /// Reads what there is. Its end without a goodbye means that the process ended.
 Result<bool> VerbsEndpoint::serve_socket(Peer& p) {
   bool changed = false;
+  std::byte found[4096];
   while (!p.closed) {
-    const ssize_t n = ::recv(p.socket.get(), p.input + p.input_bytes, sizeof p.input - p.input_bytes, MSG_DONTWAIT);
+    const ssize_t n = ::recv(p.socket.get(), found, sizeof found, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (n <= 0) {
@@ -86,22 +95,59 @@ Result<bool> VerbsEndpoint::serve_socket(Peer& p) {
       if (!p.goodbye && !p.left) return closed_early(p);
       break;
     }
-    p.input_bytes += static_cast<size_t>(n);
-    if (p.input_bytes < sizeof p.input) continue;
-    ControlMessage m{};
-    std::memcpy(&m, p.input, sizeof m);
-    p.input_bytes = 0;
-    auto r = accept_control(p, m);
+    p.input.insert(p.input.end(), found, found + n);
+    auto r = take_messages(p);
     if (!r) return r;
     changed |= *r;
   }
   return changed;
 }
 
-Result<bool> VerbsEndpoint::accept_control(Peer& p, const ControlMessage& m) {
-  if (m.version != kWireVersion || m.kind != static_cast<uint8_t>(ControlKind::kGoodbye) || p.goodbye)
-    return violation(p, fmt::format("control message {} of version {}", m.kind, m.version));
-  p.goodbye = le64toh(m.immediates);
+/// All that are whole. Serving one may lead here again, so each is taken out first.
+Result<bool> VerbsEndpoint::take_messages(Peer& p) {
+  bool changed = false;
+  ControlMessage m{};
+  while (p.input.size() >= sizeof m) {
+    std::memcpy(&m, p.input.data(), sizeof m);
+    const uint32_t bytes = le32toh(m.payload_bytes);
+    if (m.version != kWireVersion || bytes > kMaxPayloadBytes)
+      return violation(p, fmt::format("control message {} of version {} with {} bytes", m.kind, m.version, bytes));
+    if (p.input.size() < sizeof m + bytes) break;
+    const auto begin = p.input.begin() + sizeof m, end = begin + bytes;
+    const Payload payload(begin, end);
+    p.input.erase(p.input.begin(), end);
+    auto r = accept_control(p, static_cast<ControlKind>(m.kind), le64toh(m.immediates), payload);
+    if (!r) return r;
+    changed |= *r;
+  }
+  return changed;
+}
+
+Result<bool> VerbsEndpoint::accept_control(Peer& p, ControlKind kind, uint64_t immediates, const Payload& payload) {
+  if (kind == ControlKind::kGoodbye && payload.empty()) return accept_goodbye(p, immediates);
+  using Handler = Result<> (VerbsEndpoint::*)(Peer&, const Payload&);
+  static constexpr std::pair<ControlKind, Handler> kHandlers[] = {
+      {ControlKind::kDown, &VerbsEndpoint::accept_down},
+      {ControlKind::kHeld, &VerbsEndpoint::accept_held},
+      {ControlKind::kConnect, &VerbsEndpoint::accept_connect},
+      {ControlKind::kAccept, &VerbsEndpoint::accept_accept},
+      {ControlKind::kRefuse, &VerbsEndpoint::accept_refuse},
+      {ControlKind::kGo, &VerbsEndpoint::accept_go},
+      {ControlKind::kRails, &VerbsEndpoint::accept_rails},
+      {ControlKind::kProbe, &VerbsEndpoint::accept_probe},
+      {ControlKind::kProbeReply, &VerbsEndpoint::accept_probe_reply}};
+  for (const auto& [known, handler] : kHandlers) {
+    if (known != kind || p.goodbye) continue;
+    look_at_events_ = true;
+    if (auto r = (this->*handler)(p, payload); !r) return r.error();
+    return false;
+  }
+  return violation(p, fmt::format("control message {} with {} bytes", static_cast<int>(kind), payload.size()));
+}
+
+Result<bool> VerbsEndpoint::accept_goodbye(Peer& p, uint64_t immediates) {
+  if (p.goodbye) return violation(p, "a second goodbye");
+  p.goodbye = immediates;
   return settle_goodbye(p);
 }
 
@@ -125,9 +171,13 @@ bool VerbsEndpoint::all_consumed() const {
 
 /// Everything is posted, and the device has finished all of it.
 bool VerbsEndpoint::all_finished() const {
-  return std::all_of(qps_.begin(), qps_.end(), [&](const Qp& qp) {
-    return peers_[qp.peer].left || qp.dead || (qp.owed.empty() && qp.queue.idle());
-  });
+  return std::all_of(qps_.begin(), qps_.end(), [&](const Qp& qp) { return is_finished(qp); });
+}
+
+bool VerbsEndpoint::is_finished(const Qp& qp) const {
+  const Peer& p = peers_[qp.peer];
+  if (p.left || (qp.owed.empty() && qp.queue.idle())) return true;
+  return qp.dead && p.states[path_number(qp)].phase == PathState::Phase::kUp;
 }
 
 Error VerbsEndpoint::unconsumed() const {
@@ -180,6 +230,7 @@ void VerbsEndpoint::log_totals() const {
 Result<> VerbsEndpoint::say_goodbye(Peer& p, Deadline deadline) {
   if (p.left) return {};
   p.said_goodbye = true;
+  if (auto r = push_output(p, deadline); !r) return r;
   if (auto r = send_control(p.socket.get(), ControlKind::kGoodbye, p.immediates_sent, deadline); !r && !p.goodbye)
     log_debug("rank {}: the goodbye to rank {} was not sent: {}", rank_, p.rank, r.error().message);
   ::shutdown(p.socket.get(), SHUT_WR);
@@ -187,18 +238,22 @@ Result<> VerbsEndpoint::say_goodbye(Peer& p, Deadline deadline) {
 }
 
 /// Credits are not signalled: an empty write behind them is.
+void VerbsEndpoint::append_drain_marker(size_t i) {
+  Qp& qp = qps_[i];
+  append_credits(qp, true);
+  if (peers_[qp.peer].left || qp.queue.idle()) return;
+  Request& r = qp.queue.append();
+  r.wr.opcode = IBV_WR_RDMA_WRITE;
+  r.wants_done = true;
+  mark_dirty(i);
+}
+
 Result<> VerbsEndpoint::drain(Deadline deadline) {
   if (auto r = flush(); !r) return r;
   if (auto r = progress_until(&VerbsEndpoint::all_consumed, deadline); !r) return r;
-  for (size_t i = 0; i < qps_.size(); ++i) {
-    Qp& qp = qps_[i];
-    append_credits(qp, true);
-    if (peers_[qp.peer].left || qp.queue.idle()) continue;
-    Request& r = qp.queue.append();
-    r.wr.opcode = IBV_WR_RDMA_WRITE;
-    r.wants_done = true;
-    mark_dirty(i);
-  }
+  draining_ = true;
+  for (size_t i = 0; i < qps_.size(); ++i)
+    if (!qps_[i].dead) append_drain_marker(i);  // else when it is connected again
   if (auto r = progress_until(&VerbsEndpoint::all_finished, deadline); !r) return r;
   for (Peer& p : peers_)
     if (auto r = say_goodbye(p, deadline); !r) return r;

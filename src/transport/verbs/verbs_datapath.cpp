@@ -220,8 +220,8 @@ Result<bool> VerbsEndpoint::poll() {
     changed |= *r;
   }
   early_.clear();
-  for (Rail& rail : rails_) {
-    auto r = poll_rail(rail);
+  for (size_t q = 0; q < polled_.size(); ++q) {  // a message may add one
+    auto r = poll_queue(polled_[q].cq->get(), polled_[q].rail);
     if (!r) return die(r.error());
     changed |= *r;
   }
@@ -258,12 +258,12 @@ void VerbsEndpoint::wait_for(std::vector<pollfd>& fds) {
     return;
   }
   bool some = !early_.empty();
-  for (Rail& rail : rails_) {
-    drain_channel(rail);
-    if (!rail.armed && ibv_req_notify_cq(rail.cq->get(), 0) == 0) rail.armed = true;
+  for (Rail& rail : rails_) drain_channel(rail);
+  for (PolledQueue& queue : polled_) {
+    if (!queue.armed && ibv_req_notify_cq(queue.cq->get(), 0) == 0) queue.armed = true;
     ibv_wc found[4];
     const int n =
-        ibv_poll_cq(rail.cq->get(), static_cast<int>(std::min<size_t>(4, early_.capacity() - early_.size())), found);
+        ibv_poll_cq(queue.cq->get(), static_cast<int>(std::min<size_t>(4, early_.capacity() - early_.size())), found);
     for (int i = 0; i < n; ++i) early_.push_back(found[i]);
     some |= n != 0;
   }

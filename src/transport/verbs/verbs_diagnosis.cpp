@@ -17,11 +17,7 @@ constexpr const char* kPortWentDown = "the port went down: check cable, switch a
 
 /// Also before its event has been read: a send that fails at once can be first.
 bool is_down(const Rail& rail) {
-  ibv_port_attr now{};
-  // The function writes the older, shorter structure.
-  const int failed =
-      rail.context->api().query_port(rail.context->get(), rail.port, reinterpret_cast<_compat_ibv_port_attr*>(&now));
-  return rail.down || (failed == 0 && now.state != IBV_PORT_ACTIVE);
+  return rail.down || !port_is_active(rail);
 }
 
 /// The entries of a port's table whose interface this process can see.
@@ -35,9 +31,13 @@ std::string visible_gids(const std::vector<GidCandidate>& gids) {
 }  // namespace
 
 const Path& VerbsEndpoint::path_of(const Qp& qp) const {
+  return peers_[qp.peer].paths[path_number(qp)];
+}
+
+size_t VerbsEndpoint::path_number(const Qp& qp) const {
   const Peer& p = peers_[qp.peer];
   const size_t number = static_cast<size_t>(SendQueue::id_of(qp.receives.front().wr_id)) - p.first_qp;
-  return p.paths[number / p.qps_per_path];
+  return number / p.qps_per_path;
 }
 
 /// In the user's terms. Opcode and length of a failed completion are undefined and are not looked at.
@@ -107,7 +107,7 @@ size_t VerbsEndpoint::count_flushed(const Qp& qp) const {
   size_t count = 0;
   ibv_wc found[kPollBatch];
   for (int n = kPollBatch; n == kPollBatch;) {
-    n = ibv_poll_cq(rails_[qp.rail].cq->get(), kPollBatch, found);
+    n = ibv_poll_cq(qp.pair->send_cq, kPollBatch, found);
     for (int i = 0; i < n; ++i) count += found[i].status != IBV_WC_SUCCESS;
   }
   return count;
@@ -164,7 +164,8 @@ std::string VerbsEndpoint::describe(const Qp& qp) const {
       give_up_seconds(c.tuning.timeout, c.tuning.retry_count));
 }
 
-Error VerbsEndpoint::broken(const Qp& qp, ibv_wc_status status, uint32_t vendor) {
+/// `last`: nobody looks at the completions that are still there.
+Error VerbsEndpoint::describe_failure(const Qp& qp, ibv_wc_status status, uint32_t vendor, bool last) {
   read_async_events(rails_[qp.rail]);  // a failed completion may be seen before the event that explains it
   const Rail& rail = rails_[qp.rail];
   const Peer& p = peers_[qp.peer];
@@ -180,9 +181,10 @@ Error VerbsEndpoint::broken(const Qp& qp, ibv_wc_status status, uint32_t vendor)
   Error e = make_error(
       twohopRemoteError,
       "{}: {} (status {}, vendor {:#x}) {:.1f} s after the connection was made, {:.2f} s after its oldest unfinished "
-      "request was posted; {} further requests were flushed. Device counters that moved: {}. {}Likely cause: {}",
+      "request was posted; {}. Device counters that moved: {}. {}Likely cause: {}",
       describe(qp), api.wc_status_str(status), static_cast<int>(status), vendor, since_connect, since_posted,
-      count_flushed(qp), moved(rail.counters_at_start, counters), event, likely_cause(qp, status));
+      last ? fmt::format("{} further requests were flushed", count_flushed(qp)) : "its other requests go another way",
+      moved(rail.counters_at_start, counters), event, likely_cause(qp, status));
   e.scope = Scope::kPeer;
   e.rank = p.rank;
   e.rail = static_cast<int>(qp.rail);

@@ -184,7 +184,7 @@ Result<std::vector<QpRow>> receive_rows(int fd, size_t count, Deadline deadline)
 }
 
 Result<> send_control(int fd, ControlKind kind, uint64_t immediates, Deadline deadline) {
-  const ControlMessage m{kWireVersion, static_cast<uint8_t>(kind), {}, htole64(immediates)};
+  const ControlMessage m{kWireVersion, static_cast<uint8_t>(kind), {}, 0, htole64(immediates)};
   return send_all(fd, std::as_bytes(std::span(&m, 1)), deadline);
 }
 

@@ -1,6 +1,7 @@
 // Which rails and GIDs lead from this rank to a peer, which channels use them, and what is said of it in the log?
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "base/log.hpp"
 #include "transport/verbs/verbs_endpoint.hpp"
@@ -13,6 +14,8 @@ bool is_ethernet(const RailRow& row) {
   return row.link_layer == IBV_LINK_LAYER_ETHERNET;
 }
 
+}  // namespace
+
 std::vector<RailEnd> ends_of(const std::vector<Rail>& rails) {
   std::vector<RailEnd> ends;
   for (const Rail& r : rails) ends.push_back({r.ethernet, r.gids, r.number, r.own});
@@ -24,6 +27,8 @@ std::vector<RailEnd> ends_of(const std::vector<OfferedRail>& rails) {
     ends.push_back({is_ethernet(r.row), r.gids, r.row.number == kNoRailNumber ? -1 : r.row.number, r.row.own != 0});
   return ends;
 }
+
+namespace {
 
 /// Why nothing fits together: the kinds of link differ, or the addresses do.
 Error nothing_in_common(const Rail& mine, const OfferedRail& theirs) {
@@ -42,6 +47,13 @@ Error nothing_in_common(const Rail& mine, const OfferedRail& theirs) {
 std::string with_prefix(const GidEntry& e) {
   if (e.prefix_bits == 0) return to_string(e.gid);
   return fmt::format("{}/{}", to_string(e.gid), is_ipv4(e.gid) ? e.prefix_bits - 96 : e.prefix_bits);
+}
+
+/// What is doubtful about two addresses that are not known to lie in one subnet.
+std::string_view why_unsure(const GidEntry& here, const GidEntry& there) {
+  if (is_link_local(here.gid) && is_link_local(there.gid))
+    return "have link-local addresses only: this works only if both are in one segment";
+  return "have no subnet in common: this works only if packets are routed between them";
 }
 
 }  // namespace
@@ -64,6 +76,8 @@ Result<> VerbsEndpoint::accept_offer(Peer& p, const Offer& theirs) {
     p.paths.push_back(path);
   }
   if (p.paths.empty()) return nothing_in_common(rails_.front(), p.rails.front());
+  p.home = p.paths;
+  p.states.resize(p.paths.size());
   return check_paths(p);
 }
 
@@ -78,12 +92,10 @@ Result<> VerbsEndpoint::check_paths(const Peer& p) const {
       log_warn("rank {}: {} has MTU {}, {} of rank {} {}: the smaller is used on this connection", rank_, mine.name,
                mtu_bytes(mine.mtu), theirs.row.name, p.rank, mtu_bytes(static_cast<ibv_mtu>(mtu)));
     if (path.reach == Reach::kSubnet || mine.gids.empty() || theirs.gids.empty()) continue;
+    const GidEntry &here = mine.gids[path.local_gid].entry, &there = theirs.gids[path.remote_gid].entry;
     log_warn(
-        "rank {}: {} ({}) and {} of rank {} ({}) have no subnet in common: this works only if packets are routed "
-        "between "
-        "them. Set TWOHOP_IB_ADDR_RANGE or TWOHOP_IB_GID_INDEX to choose others",
-        rank_, mine.name, with_prefix(mine.gids[path.local_gid].entry), theirs.row.name, p.rank,
-        with_prefix(theirs.gids[path.remote_gid].entry));
+        "rank {}: {} ({}) and {} of rank {} ({}) {}. Set TWOHOP_IB_ADDR_RANGE or TWOHOP_IB_GID_INDEX to choose others",
+        rank_, mine.name, with_prefix(here), theirs.row.name, p.rank, with_prefix(there), why_unsure(here, there));
   }
   return {};
 }
@@ -129,6 +141,13 @@ std::string VerbsEndpoint::describe_path(const Peer& p, const Path& path) const 
                      to_string(theirs.gids[path.remote_gid].entry.gid));
 }
 
+/// Whether a path belongs on this rail, and is elsewhere.
+bool VerbsEndpoint::is_home(const Peer& p, size_t rail) const {
+  for (size_t i = 0; i < p.paths.size(); ++i)
+    if (p.home[i].local_rail == rail && is_displaced(p, i)) return true;
+  return false;
+}
+
 void VerbsEndpoint::print_load_plan() const {
   if (peers_.empty()) return;
   const auto users = users_of_rails();
@@ -141,6 +160,10 @@ void VerbsEndpoint::print_load_plan() const {
     if (!users[r].empty())
       log_info("rank {}: rail {} is {} ({}, MTU {}): {}", rank_, r, rail.name, link_layer_name(rail.ethernet),
                mtu_bytes(rail.mtu), fmt::join(users[r], ", "));
+    else if (rail.told)
+      log_info("rank {}: rail {} ({}) carries nothing until it works again", rank_, r, rail.name);
+    else if (std::any_of(peers_.begin(), peers_.end(), [&](const Peer& p) { return is_home(p, r); }))
+      log_info("rank {}: rail {} ({}) carries nothing until the other ranks' rails work again", rank_, r, rail.name);
     else if (joined)
       log_warn(
           "rank {}: rail {} ({}) carries nothing: set TWOHOP_NCHANNELS to at least the number of rails, or leave it "

@@ -54,7 +54,10 @@ uint32_t VerbsEndpoint::credit_threshold(const Peer& p, size_t number) const {
 }
 
 ConnectionPlan VerbsEndpoint::plan_connection(const Peer& p, size_t number) const {
-  const Path& path = p.paths[number / p.qps_per_path];
+  return plan_way(p, p.paths[number / p.qps_per_path], number);
+}
+
+ConnectionPlan VerbsEndpoint::plan_way(const Peer& p, const Path& path, size_t number) const {
   const Rail& mine = rails_[path.local_rail];
   const OfferedRail& theirs = p.rails[path.remote_rail];
   ConnectionPlan plan;
@@ -76,14 +79,13 @@ ConnectionPlan VerbsEndpoint::plan_connection(const Peer& p, size_t number) cons
   return plan;
 }
 
-Result<> VerbsEndpoint::make_completion_queue(size_t rail_index) {
-  Rail& rail = rails_[rail_index];
-  size_t entries = 1;
-  for (const Peer& p : peers_)
-    for (size_t q = 0; q < p.paths.size() * p.qps_per_path; ++q) {
-      if (p.paths[q / p.qps_per_path].local_rail != rail_index) continue;
-      entries += load_of(p, q).receives + 2 * config_.rules.max_posted;  // on failure all of them complete
-    }
+/// Of its completion queue: on failure everything completes.
+size_t VerbsEndpoint::entries_of(const Peer& p, size_t number) const {
+  return load_of(p, number).receives + 2 * config_.rules.max_posted;
+}
+
+Result<std::shared_ptr<CompletionQueue>> VerbsEndpoint::make_completion_queue(size_t rail_index, size_t entries) {
+  const Rail& rail = rails_[rail_index];
   if (entries > static_cast<size_t>(rail.max_completions))
     return make_error(
         twohopInvalidUsage,
@@ -91,36 +93,20 @@ Result<> VerbsEndpoint::make_completion_queue(size_t rail_index) {
         "TWOHOP_IB_QPS_PER_CONNECTION",
         rail.name, rail.max_completions, entries);
   auto cq = CompletionQueue::create(rail.context, rail.channel, static_cast<int>(entries));
-  if (!cq) return cq.error();
-  rail.cq = std::move(*cq);
-  return {};
+  if (cq) polled_.push_back({*cq, rail_index, false});
+  return cq;
 }
 
 Result<> VerbsEndpoint::make_qp(size_t peer_index, size_t number) {
   const Peer& p = peers_[peer_index];
-  const size_t rail_index = p.paths[number / p.qps_per_path].local_rail;
-  Rail& rail = rails_[rail_index];
-  const QpLoad load = load_of(p, number);
-  QueueDepths depths{2 * config_.rules.max_posted, static_cast<uint32_t>(load.receives), kInlineBytes};
-  TWOHOP_CHECK(sound(config_.rules, depths.send), "{} posted of {}, every {} signalled", config_.rules.max_posted,
-               depths.send, config_.rules.signal_every);
-  if (depths.receive > rail.max_requests)
-    return make_error(twohopInvalidUsage,
-                      "{} has queues of at most {} requests, {} receives are needed: set a smaller TWOHOP_NCHANNELS",
-                      rail.name, rail.max_requests, depths.receive);
-  auto pair = QueuePair::create(rail.pd, rail.cq, depths);
-  if (!pair) return pair.error();
-  ConnectionPlan plan = plan_connection(p, number);
-  plan.local.qpn = (*pair)->qp_num;
   const auto id = static_cast<uint32_t>(qps_.size());
-  SendQueue queue(pair->get(), id, load.puts + load.credits + 1, config_.rules, &counters_);
-  Qp& qp = qps_.emplace_back(Qp{.pair = std::move(*pair),
-                                .plan = plan,
+  const QpLoad load = load_of(p, number);
+  SendQueue queue(nullptr, id, load.puts + load.credits + 1, config_.rules, &counters_);
+  Qp& qp = qps_.emplace_back(Qp{.pair = {},
+                                .plan = {},
                                 .peer = peer_index,
-                                .rail = rail_index,
                                 .queue = std::move(queue),
                                 .receives = std::vector<ibv_recv_wr>(kReceiveList),
-                                .inline_tags = depths.inline_bytes >= kInlineBytes,
                                 .credits_left = static_cast<uint32_t>(load.credits),
                                 .credit_threshold = credit_threshold(p, number)});
   for (size_t i = 0; i < kReceiveList; ++i) {
@@ -128,10 +114,44 @@ Result<> VerbsEndpoint::make_qp(size_t peer_index, size_t number) {
     qp.receives[i].next = i + 1 < kReceiveList ? &qp.receives[i + 1] : nullptr;
   }
   qp.owed.reserve(p.in.size());
+  return prepare_qp(qp, number, rails_[p.paths[number / p.qps_per_path].local_rail].cq);
+}
+
+/// A queue pair in INIT with its receives posted, on the rail that its path has now.
+Result<> VerbsEndpoint::prepare_qp(Qp& qp, size_t number, const std::shared_ptr<CompletionQueue>& cq) {
+  const Peer& p = peers_[qp.peer];
+  const size_t rail_index = p.paths[number / p.qps_per_path].local_rail;
+  Rail& rail = rails_[rail_index];
+  QueueDepths depths{2 * config_.rules.max_posted, static_cast<uint32_t>(load_of(p, number).receives), kInlineBytes};
+  TWOHOP_CHECK(sound(config_.rules, depths.send), "{} posted of {}, every {} signalled", config_.rules.max_posted,
+               depths.send, config_.rules.signal_every);
+  if (depths.receive > rail.max_requests)
+    return make_error(twohopInvalidUsage,
+                      "{} has queues of at most {} requests, {} receives are needed: set a smaller TWOHOP_NCHANNELS",
+                      rail.name, rail.max_requests, depths.receive);
+  auto pair = QueuePair::create(rail.pd, cq, depths);
+  if (!pair) return pair.error();
+  qp.plan = plan_connection(p, number);
+  qp.plan.local.qpn = (*pair)->qp_num;
+  qp.rail = rail_index;
+  qp.inline_tags = depths.inline_bytes >= kInlineBytes;
+  qp.receive_depth = depths.receive;
+  qp.proven = false;
+  qp.pair = std::move(*pair);
+  qp.queue.use(qp.pair.get());
   if (auto r = modify(qp, to_init(qp.plan), "INIT"); !r) return r;
   // All of them now, in whole lists: the peer may send as soon as it is told that we are ready.
   for (qp.consumed = depths.receive; qp.consumed >= kReceiveList;)
-    if (auto r = replenish(qp); !r) return r;
+    if (auto r = post_receives(qp); !r) return r;
+  return {};
+}
+
+Result<> VerbsEndpoint::start_qp(Qp& qp, const QpRow& row) {
+  qp.plan.remote.qpn = row.qpn;
+  qp.plan.remote.psn = row.psn;
+  if (auto r = modify(qp, to_ready_to_receive(qp.plan), "RTR"); !r) return r;
+  if (auto r = modify(qp, to_ready_to_send(qp.plan), "RTS"); !r) return r;
+  log_debug("rank {}: {}", rank_, describe(qp));
   return {};
 }
 
@@ -144,8 +164,15 @@ Result<> VerbsEndpoint::make_queues() {
                         rail.max_requests, 2 * kMinMaxPosted);
     rules.signal_every = std::min(rules.signal_every, rules.max_posted / 2);
   }
-  for (size_t r = 0; r < rails_.size(); ++r)
-    if (auto made = make_completion_queue(r); !made) return made;
+  for (size_t r = 0; r < rails_.size(); ++r) {
+    size_t entries = 1;
+    for (const Peer& p : peers_)
+      for (size_t q = 0; q < p.paths.size() * p.qps_per_path; ++q)
+        if (p.paths[q / p.qps_per_path].local_rail == r) entries += entries_of(p, q);
+    auto cq = make_completion_queue(r, entries);
+    if (!cq) return cq.error();
+    rails_[r].cq = std::move(*cq);
+  }
   for (size_t i = 0; i < peers_.size(); ++i)
     for (size_t q = 0; q < peers_[i].paths.size() * peers_[i].qps_per_path; ++q)
       if (auto made = make_qp(i, q); !made) return made;
@@ -157,14 +184,8 @@ Result<> VerbsEndpoint::connect_qps(Peer& p, Deadline deadline) {
   const size_t count = p.paths.size() * p.qps_per_path;
   auto rows = receive_rows(p.socket.get(), count, deadline);
   if (!rows) return about(p, rows.error().code, rows.error().message);
-  for (size_t q = 0; q < count; ++q) {
-    Qp& qp = qps_[p.first_qp + q];
-    qp.plan.remote.qpn = (*rows)[q].qpn;
-    qp.plan.remote.psn = (*rows)[q].psn;
-    if (auto r = modify(qp, to_ready_to_receive(qp.plan), "RTR"); !r) return r;
-    if (auto r = modify(qp, to_ready_to_send(qp.plan), "RTS"); !r) return r;
-    log_debug("rank {}: {}", rank_, describe(qp));
-  }
+  for (size_t q = 0; q < count; ++q)
+    if (auto r = start_qp(qps_[p.first_qp + q], (*rows)[q]); !r) return r;
   if (auto r = send_control(p.socket.get(), ControlKind::kReady, 0, deadline); !r)
     return about(p, r.error().code, r.error().message);
   return {};
@@ -185,7 +206,11 @@ Result<> VerbsEndpoint::modify(Qp& qp, const Transition& t, const char* to) cons
 
 /// Posts one list of receives if so many have been used.
 Result<> VerbsEndpoint::replenish(Qp& qp) {
-  if (qp.consumed < kReceiveList) return {};
+  if (qp.consumed < kReceiveList || qp.dead) return {};
+  return post_receives(qp);
+}
+
+Result<> VerbsEndpoint::post_receives(Qp& qp) {
   ibv_recv_wr* bad = nullptr;
   if (const int failed = ibv_post_recv(qp.pair.get(), qp.receives.data(), &bad))
     return system_error(failed, "{}: cannot post {} receives", describe(qp), kReceiveList);

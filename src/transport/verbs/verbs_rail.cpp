@@ -198,6 +198,14 @@ Result<Rail> open_rail(const Candidate& c, const RailWish& wish) {
 
 }  // namespace
 
+bool port_is_active(const Rail& rail) {
+  ibv_port_attr now{};
+  // The function writes the older, shorter structure.
+  const int failed =
+      rail.context->api().query_port(rail.context->get(), rail.port, reinterpret_cast<_compat_ibv_port_attr*>(&now));
+  return failed == 0 && now.state == IBV_PORT_ACTIVE;
+}
+
 const char* link_layer_name(bool ethernet) {
   return ethernet ? "RoCE" : "InfiniBand";
 }

@@ -47,10 +47,11 @@ struct Rail {
   std::string last_event;      // the last asynchronous event that means trouble, in words; empty: none
   uint64_t last_event_ns = 0;  // when it was read, by now_ns()
   bool down = false;           // by its asynchronous events
-
-  // Of the datapath.
-  bool armed = false;
+  bool told = false;           // the user has been warned that it is dead, and it has not come back since
 };
+
+/// What the device says now. One that cannot be asked is not.
+bool port_is_active(const Rail& rail);
 
 const char* link_layer_name(bool ethernet);
 

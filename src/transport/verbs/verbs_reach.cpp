@@ -115,4 +115,17 @@ std::vector<RailPair> join_rails(std::span<const RailEnd> lower, std::span<const
   return pairs;
 }
 
+std::vector<RailPair> pairs_in_reach(std::span<const RailEnd> lower, std::span<const RailEnd> higher) {
+  std::vector<RailPair> pairs;
+  Reach best = Reach::kRouted;
+  for (size_t i = 0; i < lower.size(); ++i)
+    for (size_t j = 0; j < higher.size(); ++j) {
+      const GidPair gids = choose(lower[i], higher[j]);
+      best = std::max(best, gids.reach);
+      pairs.push_back({i, j, gids});
+    }
+  std::erase_if(pairs, [&](const RailPair& p) { return p.gids.reach < best; });
+  return pairs;
+}
+
 }  // namespace twohop::verbs

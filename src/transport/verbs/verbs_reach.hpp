@@ -46,4 +46,8 @@ struct RailPair {
 /// end with more rails has, less those without a partner: the other end's are shared. Empty: nothing fits together.
 std::vector<RailPair> join_rails(std::span<const RailEnd> lower, std::span<const RailEnd> higher);
 
+/// Every pair of rails that could be joined, as near as those that join_rails() joins: where a path may go when its
+/// rails die.
+std::vector<RailPair> pairs_in_reach(std::span<const RailEnd> lower, std::span<const RailEnd> higher);
+
 }  // namespace twohop::verbs

@@ -25,6 +25,23 @@ Request& SendQueue::append() {
   return r;
 }
 
+std::vector<SendQueue::Unfinished> SendQueue::take_unfinished() {
+  std::vector<Unfinished> taken;
+  for (uint64_t i = done_; i != ready_; ++i) taken.push_back({ring_[i % ring_.size()], i < posted_});
+  done_ = posted_ = signalled_end_ = ready_;
+  unfinished_bytes_ = 0;
+  since_signal_ = 0;
+  return taken;
+}
+
+Request& SendQueue::append_again(const Request& r) {
+  Request& fresh = append();
+  const uint64_t wr_id = fresh.wr.wr_id;
+  fresh = r;
+  fresh.wr.wr_id = wr_id;
+  return fresh;
+}
+
 uint64_t SendQueue::end_of(uint64_t wr_id) const {
   constexpr uint64_t kMask = (uint64_t{1} << kNumberBits) - 1;
   const uint64_t finished = ((wr_id - done_) & kMask) + 1;

@@ -62,6 +62,17 @@ class SendQueue {
   /// Posts what is ready, in batches. Holds an incomplete batch while the wire is busy. Returns errno, 0 for success.
   int post();
 
+  /// What is not finished, whether posted or not, when the queue pair is gone; the queue is empty afterwards.
+  struct Unfinished {
+    Request request;
+    bool posted = false;
+  };
+  std::vector<Unfinished> take_unfinished();
+  /// The queue pair that takes the place of the one that is gone. What the latter had posted must be taken.
+  void use(ibv_qp* qp) { qp_ = qp; }
+  /// Like append(), with the contents of a request that was taken.
+  Request& append_again(const Request& r);
+
   /// All requests up to this wr_id are finished: calls f(request) for each.
   template <class F>
   void finish(uint64_t wr_id, F&& f) {

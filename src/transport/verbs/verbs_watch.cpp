@@ -15,13 +15,19 @@ Result<> VerbsEndpoint::watch_queues() {
     }
     const double seconds = static_cast<double>(now - qp.still_since_ns) * 1e-9;
     if (seconds < patience_seconds(qp.plan.tuning, rails_[qp.rail].down)) continue;
-    qp.dead = true;
-    Error e = broken(qp, IBV_WC_RETRY_EXC_ERR, 0);
+    Peer& p = peers_[qp.peer];
+    const size_t path = path_number(qp);
+    const bool last = !another_way(p, path);
+    Error e = describe_failure(qp, IBV_WC_RETRY_EXC_ERR, 0, last);
     e.message += fmt::format(
         " (twohop gave up: the device has completed nothing for {:.1f} s, which is more than its "
         "timeout and retries allow)",
         seconds);
-    return e;
+    if (last) {
+      qp.dead = true;
+      return e;
+    }
+    if (auto r = take_down(p, path, std::move(e), false); !r) return r;
   }
   return {};
 }

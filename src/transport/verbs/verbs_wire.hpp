@@ -11,7 +11,7 @@
 
 namespace twohop::verbs {
 
-constexpr uint8_t kWireVersion = 2;
+constexpr uint8_t kWireVersion = 3;
 constexpr uint16_t kNoRailNumber = 0xffff;
 constexpr size_t kMaxParts = 128;            // of a put: one per queue pair
 constexpr uint32_t kCountModulus = 1 << 14;  // of a credit's count
@@ -100,12 +100,26 @@ struct QpRow {
   uint32_t qpn, psn;
 };
 
-enum class ControlKind : uint8_t { kReady = 1, kGoodbye = 2 };
-/// On the setup socket, once connected.
+/// From kDown on: payloads of verbs_rail_messages.hpp, about a path whose rail died or came back.
+enum class ControlKind : uint8_t {
+  kReady = 1,
+  kGoodbye,
+  kDown,
+  kHeld,
+  kConnect,
+  kAccept,
+  kRefuse,
+  kGo,
+  kRails,
+  kProbe,
+  kProbeReply
+};
+/// On the setup socket, once connected. A payload follows it.
 struct ControlMessage {
   uint8_t version;
   uint8_t kind;
-  uint8_t reserved[6];
+  uint8_t reserved[2];
+  uint32_t payload_bytes;
   uint64_t immediates;  // goodbye: how many the sender has sent to the receiver; all are acknowledged
 };
 

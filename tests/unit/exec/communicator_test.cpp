@@ -7,8 +7,10 @@
 
 #include <fstream>
 #include <functional>
+#include <iostream>
 #include <latch>
 #include <numeric>
+#include <random>
 #include <thread>
 
 #include "bootstrap/unique_id.hpp"
@@ -130,16 +132,43 @@ TEST(Communicator, NamesATunerFileThatIsMissingOnAllRanks) {
   for (auto& t : threads) t.join();
 }
 
+TEST(Communicator, ASmallCallThatHangsSaysWhoHasNotEnteredIt) {
+  std::latch over(1);
+  with_ranks(2, 2, "auto", [&](Communicator& comm) {
+    if (comm.rank() == 0) return over.wait();
+    int32_t data = 1;
+    ASSERT_TRUE(comm.start({.send = &data, .recv = &data, .count = 1, .type = twohopInt32}));
+    ASSERT_TRUE(comm.progress());
+    const Communicator::HangReport report = comm.hang_report();
+    EXPECT_NE(report.summary.find("waits for rank 0 to enter the call"), std::string::npos) << report.summary;
+    EXPECT_NE(report.table.find("rank 0 to enter the call"), std::string::npos) << report.table;
+    comm.fail(make_error(twohopAborted, "the test is over"));
+    over.count_down();
+  });
+}
+
+TEST(Communicator, SumsSmallAndLargeCallsInAnyOrder) {
+  const auto seed = std::random_device()();
+  constexpr size_t kCounts[] = {0,    1,    10,   11,
+                                1000, 2048, 2049, 70'000};  // inside a notice, a window, and cut in chunks
+  for (int nranks : {1, 2, 3, 8})
+    with_ranks(nranks, nranks, "auto", [&](Communicator& comm) {
+      std::mt19937 random(seed);
+      for (int call = 0; call < 300; ++call) all_reduce(comm, kCounts[random() % std::size(kCounts)], random() % 2);
+    });
+  if (HasFailure()) std::cerr << "seed " << seed << '\n';
+}
+
 TEST(Communicator, ATimeoutNamesTheRankThatHasNotComeOnEveryRank) {
   constexpr int kRanks = 4, kLate = 2;
-  for (int ranks_per_node : {4, 2, 1}) {
+  for (const auto& [ranks_per_node, count] : {std::pair{4, 10}, {4, 100'000}, {2, 100'000}, {1, 100'000}}) {
     std::latch over(kRanks - 1);
     with_ranks(
         kRanks, ranks_per_node, "auto",
-        [&](Communicator& comm) {
+        [&, count = count](Communicator& comm) {
           all_reduce(comm, 1009, false);
           if (comm.rank() == kLate) return over.wait();
-          std::vector<int32_t> data(100'000);
+          std::vector<int32_t> data(static_cast<size_t>(count));
           auto done =
               run_one(comm, {.send = data.data(), .recv = data.data(), .count = data.size(), .type = twohopInt32});
           over.count_down();

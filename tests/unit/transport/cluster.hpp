@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "transport/checked_endpoint.hpp"
 #include "transport/endpoint.hpp"
 #include "transport/verbs/verbs_endpoint.hpp"
 
@@ -40,13 +41,14 @@ struct LinkPlan {
 struct Net {
   std::string name = "tcp";  // or "softnic"
   std::function<void(verbs::VerbsConfig&)> tune = nullptr;
+  bool checked = false;  // as with TWOHOP_CHECK=1
 };
 
 inline void PrintTo(const Net& net, std::ostream* out) {
   *out << net.name;
 }
 
-inline Result<std::unique_ptr<Endpoint>> make_test_endpoint(const Net& net, int rank, const Secret& secret) {
+inline Result<std::unique_ptr<Endpoint>> make_plain_endpoint(const Net& net, int rank, const Secret& secret) {
   if (net.name == "tcp") return make_tcp_endpoint(rank, "lo", secret);
   auto library = verbs::find_softnic();
   if (!library) return library.error();
@@ -55,6 +57,12 @@ inline Result<std::unique_ptr<Endpoint>> make_test_endpoint(const Net& net, int 
   config.library = *library;
   if (net.tune) net.tune(config);
   return verbs::make_verbs_endpoint(rank, "lo", secret, std::move(config));
+}
+
+inline Result<std::unique_ptr<Endpoint>> make_test_endpoint(const Net& net, int rank, const Secret& secret) {
+  auto plain = make_plain_endpoint(net, rank, secret);
+  if (!plain || !net.checked) return plain;
+  return std::unique_ptr<Endpoint>(std::make_unique<CheckedEndpoint>(std::move(*plain)));
 }
 
 /// One rank's endpoint with the inboxes of its in links. Declared first, the memory outlives the endpoint.

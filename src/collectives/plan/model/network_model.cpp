@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.hpp"
+
 namespace twohop {
 namespace {
 
@@ -139,7 +141,7 @@ double loss_share(const NetworkModel& model, double packets_in_flight) {
 }
 
 Result<NetworkModel> parse_model(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_bounded_json<Json>(text);
   if (!json.is_object())
     return make_error(twohopInvalidArgument, "network model: not a JSON object; perf/calibrate writes one");
   NetworkModel model;

@@ -1,6 +1,7 @@
 // The tuner's table as JSON text, both ways.
 #include <nlohmann/json.hpp>
 
+#include "base/bounded_json.hpp"
 #include "collectives/plan/model/tuner.hpp"
 
 namespace twohop {
@@ -77,7 +78,7 @@ Result<> check_order(const TunerTable& table) {
 }  // namespace
 
 Result<TunerTable> parse_tuner_table(std::string_view input) {
-  const Json json = Json::parse(input, nullptr, false);
+  const Json json = parse_bounded_json<Json>(input);
   if (!json.is_object() || !json.contains("rows") || !json["rows"].is_array() || json["rows"].size() > kMostRows)
     return make_error(twohopInvalidArgument,
                       "tuner table: not a JSON object with a list \"rows\"; allreduce_perf --tune writes one");

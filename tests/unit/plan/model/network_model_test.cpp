@@ -57,6 +57,11 @@ INSTANTIATE_TEST_SUITE_P(Texts, NetworkModelRefuses,
                                          Refused{R"({"rail_gbytes_per_s": 0})", "rail_gbytes_per_s"},
                                          Refused{R"({"latency_us": null})", "latency_us"}));
 
+TEST(NetworkModel, RefusesWhatIsNestedTooDeepForTheStack) {
+  const std::string deep(1'000'000, '['), end(1'000'000, ']');
+  EXPECT_FALSE(parse_model("{\"rails\": " + deep + end + "}"));
+}
+
 TEST(Loss, FallsWithTheWindowUnderGoBackN) {
   NetworkModel model;
   model.loss = 1e-3;

@@ -146,5 +146,11 @@ INSTANTIATE_TEST_SUITE_P(
         RefusedTable{R"({"rows": [{"collective":"AllReduce","algorithm":"flat","chunk_bytes":128,"channels":1}]})",
                      "batch"}));
 
+TEST(TunerTableText, IsRefusedWhereItIsNestedTooDeepForTheStack) {
+  const std::string deep(1'000'000, '['), end(1'000'000, ']');
+  EXPECT_FALSE(parse_tuner_table(R"({"rows": [{"collective": "AllReduce", "algorithm": "two-hop", "chunk_bytes": )" +
+                                 deep + end + R"(, "channels": 1, "batch": 1}]})"));
+}
+
 }  // namespace
 }  // namespace twohop

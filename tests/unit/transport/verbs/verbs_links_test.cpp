@@ -75,6 +75,15 @@ TEST_F(SoftnicLinks, WarnOfRailsWithoutACommonSubnet) {
                                     "common: this works only if packets are routed between them"));
 }
 
+TEST_F(SoftnicLinks, SayThatLinkLocalAddressesReachOneSegmentOnly) {
+  use("gids=ll1+ll2");
+  const CapturedLog log;
+  const auto results = connect_two(rails("softnic0"), rails("softnic0"));
+  EXPECT_TRUE(results[0] && results[1]);
+  EXPECT_THAT(log.text(), AllOf(HasSubstr("have link-local addresses only: this works only if both are in one segment"),
+                                Not(HasSubstr("subnet in common"))));
+}
+
 TEST_F(SoftnicLinks, WarnOfARailThatReachesNobody) {
   use("devices=3");
   const CapturedLog log;

@@ -1,0 +1,33 @@
+// What the ranks tell each other in the exchanges of the init: one JSON object each, {"ok": value} or {"code",
+// "error"}. All of it comes from other processes, perhaps of another version; nothing of it may crash this one.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/handshake.hpp"
+#include "base/result.hpp"
+
+namespace twohop {
+
+std::string write_init_message(const Result<nlohmann::json>& mine);
+/// The values by rank, or the error of the first rank that has sent one.
+Result<std::vector<nlohmann::json>> read_init_messages(std::span<const Bytes> by_rank);
+
+/// What a rank says of itself before nodes are formed.
+struct RankIntroduction {
+  std::string host, machine, exchange;
+  Bytes address;
+  nlohmann::json settings;
+  std::string gpu;    // which it is; empty: none
+  Bytes gpu_address;  // of the endpoint of calls on GPUs
+};
+nlohmann::json write_introduction(const RankIntroduction& introduction);
+Result<RankIntroduction> read_introduction(int rank, const nlohmann::json& message);
+
+/// An error that names the first setting in which rank `r` differs from rank 0.
+Result<> compare_settings(int r, const nlohmann::json& first, const nlohmann::json& theirs);
+
+}  // namespace twohop
