@@ -21,6 +21,7 @@ std::function<int()> add_doctor(CLI::App& app);
 std::function<int()> add_env(CLI::App& app);
 std::function<int()> add_plan(CLI::App& app);
 std::function<int()> add_simulate(CLI::App& app);
+std::function<int()> add_trace(CLI::App& app);
 
 /// Prints "twohop: <message>" on stderr and returns kFailed.
 int fail(const std::string& message);

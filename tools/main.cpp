@@ -19,6 +19,7 @@ constexpr Command kCommands[] = {
     {"env", "The TWOHOP_* variables: value and source of each", add_env},
     {"plan", "What a call would cost on some cluster, which algorithm is chosen, and why", add_plan},
     {"simulate", "Time against size and nodes, up to clusters that one does not have", add_simulate},
+    {"trace", "From files of TWOHOP_TRACE: the share of time in which nothing is on the wire, and a picture", add_trace},
 };
 
 int fail(const std::string& message) {

@@ -279,6 +279,12 @@ typedef struct {
   uint64_t rail_retries[TWOHOP_MAX_RAILS];
   /* The same number at every rank that uses the same port: count such a port's retries once. */
   uint64_t rail_port[TWOHOP_MAX_RAILS];
+
+  /* This rank's rails that were given up, connections that went back to a rail that works again, and the messages that
+   * were sent again over another rail. Counted by the library: they cost nothing to read. */
+  uint64_t rail_failures;
+  uint64_t rail_returns;
+  uint64_t reissued_puts;
 } twohopCounters_t;
 TWOHOP_API twohopResult_t twohopCommGetCounters(twohopComm_t comm, twohopCounters_t* counters);
 

@@ -29,6 +29,9 @@ void fill_network(const EndpointCounters& net, twohopCounters_t& c) {
   c.registered_bytes = net.registered_bytes;
   c.registration_ns = net.registration_ns;
   c.nrails = net.rails;
+  c.rail_failures = net.rail_failures;
+  c.rail_returns = net.rail_returns;
+  c.reissued_puts = net.reissued_puts;
   std::copy(net.rail_bytes.begin(), net.rail_bytes.end(), c.rail_bytes);
 }
 

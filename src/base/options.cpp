@@ -36,21 +36,21 @@ std::vector<Row> rows_of_calls_and_network() {
        "flat-naive, "
        "flat-tree",
        "Algorithms that may be used, as a comma separated list, `^` before it: all but these; two-hop for what none of "
-       "them can do. Where that leaves a choice: one-shot for little data (n ranks x buffer up to 64 KiB), else "
-       "two-hop, or what the tuner's table says. docs/algorithms.md describes them."},
+       "them can do. Where that leaves a choice: what the tuner's table says; without one, one-shot for little data (n "
+       "ranks x buffer up to 64 KiB), else two-hop. docs/algorithms.md describes them."},
       {"TWOHOP_MODEL_FILE", &Options::model_file, kText, 0, 4095, "",
-       "Network model (JSON, from `calibrate`) that rank 0 works the tuner's table out of; `built-in`: one for the "
-       "network's "
-       "kind; empty: no table."},
+       "Network model that rank 0 works the tuner's table out of, in milliseconds: a JSON file from `calibrate`, "
+       "`built-in`: one for the network's kind, `none`: no table."},
       {"TWOHOP_TUNER_FILE", &Options::tuner_file, kText, 0, 4095, "",
        "Tuner's table (JSON, from `allreduce_perf --tune`) that rank 0 reads in place of working one out."},
       {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 0, 16, "",
        "Channels: independent pipelines that share each call's data; 0: 16 over RDMA, whose doorbells they share, else "
        "2."},
       {"TWOHOP_BUFFSIZE", &Options::buff_bytes, kBytes, 4 * kKi, kGi, "",
-       "Window bytes per channel, through which data is staged."},
+       "Window bytes per channel, through which data is staged, at most: no more are taken than chunks need."},
       {"TWOHOP_CHUNK_BYTES", &Options::chunk_bytes, kBytes, 128, 64 * kMi, "",
-       "Largest chunk, the unit of the pipeline; rounded down to a multiple of 128."},
+       "Largest chunk, the unit of the pipeline; rounded down to a multiple of 128. With many channels at most 1 MiB "
+       "divided by their number."},
       {"TWOHOP_RANKS_PER_NODE", &Options::ranks_per_node, kNumber, 0, 1024, "",
        "Cuts each host into virtual nodes of this many ranks; 0: nodes are the hosts as found."},
       {"TWOHOP_HOSTID", &Options::host_id, kText, 0, 255, "",

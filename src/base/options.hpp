@@ -15,8 +15,8 @@ namespace twohop {
 
 struct Options {
   std::string algo = "auto";                  // TWOHOP_ALGO
-  std::string model_file;                     // TWOHOP_MODEL_FILE: empty: none
-  std::string tuner_file;                     // TWOHOP_TUNER_FILE: empty: from the model, if any
+  std::string model_file = "built-in";        // TWOHOP_MODEL_FILE: or a file, or none
+  std::string tuner_file;                     // TWOHOP_TUNER_FILE: empty: from the model
   int64_t nchannels = 0;                      // TWOHOP_NCHANNELS
   int64_t buff_bytes = 4 << 20;               // TWOHOP_BUFFSIZE: window bytes per channel
   int64_t chunk_bytes = 128 << 10;            // TWOHOP_CHUNK_BYTES: largest chunk

@@ -11,6 +11,7 @@
 #include "base/options.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/unique_id.hpp"
+#include "bootstrap/tree.hpp"
 #include "bootstrap/watcher.hpp"
 #include "bootstrap/wire.hpp"
 

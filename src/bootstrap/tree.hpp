@@ -16,12 +16,13 @@
 
 #include "bootstrap/standing.hpp"
 #include "bootstrap/tree_link.hpp"
+#include "bootstrap/watched.hpp"
 
 namespace twohop {
 
 constexpr size_t kMaxGatherBytes = 64 << 10;  // of one rank
 
-class Tree {
+class Tree : public Watched {
  public:
   using FailureHandler = std::function<void(const Error&)>;
 
@@ -42,12 +43,10 @@ class Tree {
   /// Waits for those that have not come yet. Pre: ask().
   std::vector<std::optional<Standing>> answers(std::chrono::milliseconds wait);
 
-  // For the watcher thread:
-  void append_to(std::vector<pollfd>& polled);
-  /// polled: what append_to() appended, after poll.
-  void serve(std::span<const pollfd> polled);
+  void append_to(std::vector<pollfd>& polled) override;
+  void serve(std::span<const pollfd> polled) override;
   /// Nothing to say or to hear any more: the links can be closed.
-  bool finished();
+  bool finished() override;
 
  private:
   // all_gather's steps, with the mutex held

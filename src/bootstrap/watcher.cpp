@@ -4,7 +4,9 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "base/log.hpp"
 
@@ -25,10 +27,10 @@ Result<std::shared_ptr<Watcher>> Watcher::instance() {
   return watcher;
 }
 
-void Watcher::add(std::shared_ptr<Tree> tree) {
+void Watcher::add(std::shared_ptr<Watched> watched) {
   {
     const std::lock_guard lock(mutex_);
-    trees_.push_back(std::move(tree));
+    watched_.push_back(std::move(watched));
   }
   wake();
 }
@@ -38,23 +40,27 @@ void Watcher::wake() {
 }
 
 /// Lets go of the finished ones.
-std::vector<std::shared_ptr<Tree>> Watcher::current_trees() {
+std::vector<std::shared_ptr<Watched>> Watcher::current() {
   const std::lock_guard lock(mutex_);
-  std::erase_if(trees_, [](const auto& t) { return t->finished(); });
-  return trees_;
+  std::erase_if(watched_, [](const auto& w) { return w->finished(); });
+  return watched_;
 }
 
 void Watcher::run(int stop_fd) {
   for (;;) {
-    const auto trees = current_trees();
+    const auto all = current();
     std::vector<pollfd> fds{{stop_fd, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     std::vector<size_t> begins;
-    for (const auto& tree : trees) {
+    int patience_ms = -1;
+    for (const auto& watched : all) {
       begins.push_back(fds.size());
-      tree->append_to(fds);
+      watched->append_to(fds);
+      // As unsigned numbers, where -1 is the longest.
+      patience_ms =
+          static_cast<int>(std::min(static_cast<unsigned>(patience_ms), static_cast<unsigned>(watched->patience_ms())));
     }
     begins.push_back(fds.size());
-    if (poll(fds.data(), fds.size(), -1) < 0) {
+    if (poll(fds.data(), fds.size(), patience_ms) < 0) {
       if (errno == EINTR) continue;
       log_warn("the watcher thread ends, lost ranks will only be noticed by time-outs: poll: {}", std::strerror(errno));
       return;
@@ -63,8 +69,7 @@ void Watcher::run(int stop_fd) {
     uint64_t count;
     if (fds[1].revents != 0 && read(wake_.get(), &count, sizeof count) < 0 && errno != EAGAIN)
       log_debug("watcher: {}", std::strerror(errno));
-    for (size_t i = 0; i < trees.size(); i++)
-      trees[i]->serve(std::span(fds).subspan(begins[i], begins[i + 1] - begins[i]));
+    for (size_t i = 0; i < all.size(); i++) all[i]->serve(std::span(fds).subspan(begins[i], begins[i + 1] - begins[i]));
   }
 }
 

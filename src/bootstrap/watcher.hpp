@@ -1,4 +1,5 @@
-// The one thread of a process that listens on the control sockets of all its communicators, asleep in poll.
+// The one thread of a process that listens on the control sockets of all its communicators, and on their idle
+// endpoints, asleep in poll.
 #pragma once
 
 #include <memory>
@@ -6,7 +7,7 @@
 #include <vector>
 
 #include "bootstrap/service_thread.hpp"
-#include "bootstrap/tree.hpp"
+#include "bootstrap/watched.hpp"
 
 namespace twohop {
 
@@ -15,19 +16,19 @@ class Watcher {
   /// Started at the first use; ends with the process's statics and the last communicator.
   static Result<std::shared_ptr<Watcher>> instance();
 
-  /// From any thread. The watcher keeps the tree until it is finished.
-  void add(std::shared_ptr<Tree> tree);
-  /// After a tree has more to send or may be finished.
+  /// From any thread. The watcher keeps it until it is finished.
+  void add(std::shared_ptr<Watched> watched);
+  /// After something watched has more to do or may be finished.
   void wake();
 
  private:
   Watcher() = default;
   void run(int stop_fd);
-  std::vector<std::shared_ptr<Tree>> current_trees();
+  std::vector<std::shared_ptr<Watched>> current();
 
   Fd wake_;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Tree>> trees_;
+  std::vector<std::shared_ptr<Watched>> watched_;
   std::unique_ptr<ServiceThread> thread_;  // last: joined before the rest goes
 };
 

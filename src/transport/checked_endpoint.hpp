@@ -62,6 +62,9 @@ class CheckedEndpoint final : public Endpoint {
   void wait_for(std::vector<pollfd>& fds) override { inner_->wait_for(fds); }
   Result<> drain(Deadline deadline) override { return inner_->drain(deadline); }
 
+  int attention_fd() const override { return inner_->attention_fd(); }
+  bool serve_between_calls() override { return inner_->serve_between_calls(); }
+
   EndpointCounters counters() const override { return inner_->counters(); }
   std::vector<RailStatus> rail_status() const override { return inner_->rail_status(); }
   Carrier carrier_of(size_t in_link, uint64_t put, uint64_t bytes, uint64_t begin, uint64_t end) const override {

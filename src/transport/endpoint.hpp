@@ -94,17 +94,17 @@ struct RailStatus {
   uint64_t retries = 0;         // of the port since the endpoint was made: everybody's traffic on it
 };
 
+/// What moved some bytes, in words for messages; rail -1: none of its own.
+struct Carrier {
+  std::string name;
+  int rail = -1;
+};
+
 /// Memory of a GPU, and the descriptor by which its driver offers it to other devices.
 struct GpuRegion {
   std::span<std::byte> memory;
   int dmabuf = -1;  // covers `memory` from its start; -1: none
   std::string why_no_dmabuf;
-};
-
-/// What moved some bytes, in words for messages; rail -1: none of its own.
-struct Carrier {
-  std::string name;
-  int rail = -1;
 };
 
 class Endpoint {
@@ -159,10 +159,20 @@ class Endpoint {
   /// What carried the bytes [begin, end) of put number `put` (from 1, of so many bytes in all) of an in link. For
   /// messages about data that went bad.
   virtual Carrier carrier_of(size_t in_link, uint64_t put, uint64_t bytes, uint64_t begin, uint64_t end) const = 0;
+  /// Between calls other ranks may still need this one: when a rail died under what it has sent. Edge-triggered epoll,
+  /// ready when serve_between_calls() should be called; -1: never. One thread at a time, as everything here.
+  virtual int attention_fd() const { return -1; }
+  /// Moves on without blocking; true if it should be called again soon. Errors are kept for the next call.
+  virtual bool serve_between_calls() { return false; }
 
   virtual EndpointCounters counters() const = 0;
   /// Asks the devices (files, perhaps their firmware): not for the fast path. Any thread, once connected.
   virtual std::vector<RailStatus> rail_status() const { return {}; }
+  /// Over which of this rank's rails the puts of an out link go; empty where there are none.
+  virtual std::vector<size_t> rails_of(size_t out_link) const {
+    (void)out_link;
+    return {};
+  }
 };
 
 /// tcp: one socket per (channel, pair of ranks). Listens on the interface chosen by `ifname` (choose_interface).

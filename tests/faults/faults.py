@@ -175,6 +175,9 @@ def system_refuses(thorough):
         yield Cell(f"connection-cut/{nth}", "tcp", call=f"sendmsg:{nth}:cut", expect=(OK, REMOTE_ERROR))
 
 
+OF_THE_RAIL = ("RETRY_EXC_ERR", "WR_FLUSH_ERR", "REM_OP_ERR", "REM_INV_REQ_ERR", "FATAL_ERR", "GENERAL_ERR")
+
+
 def devices_fail(thorough):
     """What an RDMA device does: every status, a port that goes down, losses, limits, damaged data."""
     statuses = ("LOC_LEN_ERR", "LOC_QP_OP_ERR", "LOC_PROT_ERR", "WR_FLUSH_ERR", "BAD_RESP_ERR", "LOC_ACCESS_ERR",
@@ -184,9 +187,15 @@ def devices_fail(thorough):
         for nth in (1, 5, 40, 300) if thorough else (7,):
             yield Cell(f"cqe/{status}/{nth}", "softnic", moment="mid-call", softnic=f"devices=1,fail=dev0:write:{nth}:{status}",
                        expect=(OK, REMOTE_ERROR), says="softnic0|queue pair|rail")
+            # With another rail alive it costs bandwidth and not the job; what speaks of a program's fault ends it still.
+            yield Cell(f"cqe-one-of-two/{status}/{nth}", "softnic", moment="mid-call",
+                       softnic=f"devices=2,fail=dev0:write:{nth}:{status}",
+                       expect=(OK,) if status in OF_THE_RAIL else (OK, REMOTE_ERROR))
+    for at in ("30ms", "100ms", "300ms") if thorough else ("100ms",):
+        yield Cell(f"port-down-one-of-two/{at}", "softnic", moment="mid-call", softnic=f"devices=2,down=dev1@{at}", cold=True)
     for at in ("0ms", "50ms", "200ms") if thorough else ("100ms",):
         yield Cell(f"port-down/{at}", "softnic", moment="mid-call", softnic=f"devices=1,down=dev0@{at}",
-                   expect=(OK, REMOTE_ERROR))
+                   expect=(OK, REMOTE_ERROR, SYSTEM_ERROR), mixed=True, cold=True)  # before a rank has joined, or later
     yield Cell("loss", "softnic", moment="mid-call", softnic="devices=2,loss=5%")
     yield Cell("memlock", "softnic", softnic="memlock=64k", expect=(SYSTEM_ERROR,), says="RLIMIT_MEMLOCK",
                cold=True)

@@ -11,6 +11,7 @@ import argparse
 import os
 import pathlib
 import random
+import re
 import sys
 import time
 
@@ -76,7 +77,7 @@ class Drawn:
             codes = [r.process.returncode for r in job.ranks]
             told = [c for i, c in enumerate(codes) if not self.kill or i != self.kill[0]]
             good = set(told) <= {0} or (self.kill and set(told) == {3})
-            calls = sum(int(r.text.split(" calls")[0].rsplit(" ", 1)[1]) for r in job.ranks if " calls" in r.text)
+            calls = sum(int(n) for r in job.ranks for n in re.findall(r"communicators, (\d+) calls", r.text))
             return (None if good else f"exit codes {codes}\n{job.story()}"), calls
 
 

@@ -134,6 +134,25 @@ class Env(unittest.TestCase):
         self.assertNotIn("hunter2", shown.stdout + shown.stderr)
 
 
+class Plan(unittest.TestCase):
+    def check(self, nodes, algorithm):
+        return twohop("plan", "--nodes", str(nodes), "--ranks-per-node", "8", "--bytes", "1M", "--as-given", "--json",
+                      "--algo", algorithm, "--check")
+
+    def test_proves_small_clusters_rank_by_rank_and_large_ones_by_symmetry(self):
+        for nodes, algorithm, how in ((2, "two-hop", "rank by rank"), (64, "two-hop", "node 0 for all"),
+                                      (64, "flat-tree", "rank by rank")):
+            shown = self.check(nodes, algorithm)
+            self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+            self.assertIn(f"checked: {algorithm}, {how}", shown.stdout)
+
+    def test_says_why_a_cluster_is_too_large_to_be_proved(self):
+        shown = self.check(300, "flat-naive")
+        self.assertEqual(shown.returncode, 1)
+        self.assertRegex(shown.stderr, r"flat-naive: not checked: 2400 ranks would take \d+ steps, .*try fewer --nodes")
+        self.assertNotIn("checked:", shown.stdout)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--twohop", required=True)

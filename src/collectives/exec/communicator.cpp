@@ -16,6 +16,7 @@ constexpr std::chrono::milliseconds kGraceTime{500};
 }  // namespace
 
 Communicator::~Communicator() {
+  if (idle_) idle_->close();
   if (gpu_) {
     const Deadline drained = std::chrono::steady_clock::now() + kDrainTime;
     if (auto done = gpu_->finish(failed_ ? std::nullopt : std::optional(drained)); !done)
@@ -34,6 +35,7 @@ Communicator::~Communicator() {
 }
 
 Result<uint64_t> Communicator::register_memory(std::span<std::byte> memory) {
+  const TakenEndpoint taken(idle_.get(), !running_);
   auto number = registrations_.add(memory);
   if (!number || !endpoint_) return number;
   if (auto r = endpoint_->register_user_memory(memory); !r) {
@@ -44,6 +46,7 @@ Result<uint64_t> Communicator::register_memory(std::span<std::byte> memory) {
 }
 
 Result<> Communicator::deregister_memory(uint64_t number) {
+  const TakenEndpoint taken(idle_.get(), !running_);
   auto memory = registrations_.find(number);
   if (!memory) return memory.error();
   if (endpoint_) endpoint_->deregister_user_memory(*memory);
@@ -54,6 +57,7 @@ Result<> Communicator::deregister_memory(uint64_t number) {
 Result<> Communicator::start(const Call& call) {
   TWOHOP_CHECK(!running_, "rank {}: a call is already running", rank());
   if (auto e = failure()) return *e;
+  if (idle_) idle_->take();
   ++number_;
   if (is_timed()) started_ = std::chrono::steady_clock::now();
   execution_->start(call, choice_for(call), number_);
@@ -72,6 +76,7 @@ Result<Communicator::Progress> Communicator::progress() {
   if (!done) return done.error();
   if (*done == Progress::kDone) {
     running_ = false;
+    if (idle_) idle_->give();
     left_.store(number_, std::memory_order_relaxed);
     count_call();
   }
@@ -164,6 +169,7 @@ std::optional<Error> Communicator::failure() const {
 }
 
 CommCounters Communicator::counters() const {
+  const TakenEndpoint taken(idle_.get());
   CommCounters c = counters_;
   if (execution_) c.direct_puts = execution_->direct_puts();
   if (endpoint_) c.net = endpoint_->counters();

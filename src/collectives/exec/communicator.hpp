@@ -18,6 +18,7 @@
 #include "collectives/exec/call.hpp"
 #include "collectives/exec/execution.hpp"
 #include "collectives/exec/gpu/gpu_execution.hpp"
+#include "collectives/exec/idle_endpoint.hpp"
 #include "collectives/exec/node_group.hpp"
 #include "collectives/exec/numa_binding.hpp"
 #include "collectives/exec/tuning.hpp"
@@ -133,6 +134,7 @@ class Communicator {
   Cluster cluster_;
   std::unique_ptr<NodeGroup> node_;
   std::unique_ptr<Endpoint> endpoint_;  // null when there is one node only
+  std::shared_ptr<IdleEndpoint> idle_;  // null where nobody needs it between calls
   Registrations registrations_;
   LayoutLimits limits_;
   Tuning tuning_;

@@ -1,6 +1,7 @@
 // CommunicatorInit: the steps by which a rank joins a job; see the .cpp.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -23,6 +24,7 @@ class CommunicatorInit {
  private:
   using Json = nlohmann::json;
 
+  void end_phase(const char* name);
   Result<std::vector<Json>> share(const Result<Json>& mine);
   Json settings() const;
   std::string data_interface() const;
@@ -36,6 +38,7 @@ class CommunicatorInit {
   Result<Json> own_tuning(const LayoutLimits& limits) const;
   Result<Json> try_grouping();
   std::vector<int> split(const std::vector<Json>& unreachable) const;
+  uint64_t largest_chunk() const;
   WindowMap window_map() const;
   Result<> connect();
   Result<> connect_links();
@@ -44,8 +47,8 @@ class CommunicatorInit {
   NodeMembers members() const;
   // Calls on GPU memory: communicator_init_gpu.cpp.
   Result<std::optional<int>> own_gpu() const;
-  Result<> introduce_gpu(RankIntroduction& mine);
-  void compare_gpus(const std::vector<RankIntroduction>& introductions);
+  Result<std::optional<GpuIntroduction>> introduce_gpu();
+  void compare_gpus(std::vector<RankIntroduction>& introductions);
   Result<> set_up_gpus();
   Result<std::string> try_gpudirect();
   Result<bool> all_use_gpudirect();
@@ -66,6 +69,8 @@ class CommunicatorInit {
   bool meets_on_loopback_ = false;
   int ranks_here_ = 0;  // on this machine, whatever virtual nodes it is cut into
   int64_t machines_ = 1;
+  std::chrono::steady_clock::time_point phase_began_{};
+  std::string phases_;  // what each has taken, for the log
   std::optional<JobTopology> topology_;
   std::optional<LocalExchange> exchange_;
   std::vector<std::string> hosts_, exchanges_;

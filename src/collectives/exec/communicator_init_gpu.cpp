@@ -32,10 +32,10 @@ Result<std::optional<int>> CommunicatorInit::own_gpu() const {
 }
 
 /// What the others need to know of it.
-Result<> CommunicatorInit::introduce_gpu(RankIntroduction& mine) {
+Result<std::optional<GpuIntroduction>> CommunicatorInit::introduce_gpu() {
   auto device = own_gpu();
   if (!device) return device.error();
-  if (!*device) return {};
+  if (!*device) return std::optional<GpuIntroduction>();
   auto identity = gpu_runtime()->device_identity(**device);
   if (!identity) return identity.error();
   Options options = options_;
@@ -45,21 +45,21 @@ Result<> CommunicatorInit::introduce_gpu(RankIntroduction& mine) {
   gpu_.runtime = gpu_runtime();
   gpu_.device = **device;
   gpu_.endpoint = std::move(*endpoint);
-  mine.gpu = *identity;
-  mine.gpu_address = gpu_.endpoint->address();
-  return {};
+  return std::optional(GpuIntroduction{*identity, gpu_.endpoint->address()});
 }
 
 /// Calls on GPU memory need a GPU on every rank.
-void CommunicatorInit::compare_gpus(const std::vector<RankIntroduction>& introductions) {
+void CommunicatorInit::compare_gpus(std::vector<RankIntroduction>& introductions) {
   int with = 0, without = -1;
   for (size_t r = 0; r < introductions.size(); ++r) {
-    gpu_identities_.push_back(introductions[r].gpu);
-    gpu_addresses_.push_back(introductions[r].gpu_address);
-    if (!introductions[r].gpu.empty())
-      ++with;
-    else if (without < 0)
-      without = static_cast<int>(r);
+    std::optional<GpuIntroduction>& gpu = introductions[r].gpu;
+    if (!gpu) {
+      without = without < 0 ? static_cast<int>(r) : without;
+      continue;
+    }
+    ++with;
+    gpu_identities_.push_back(std::move(gpu->identity));
+    gpu_addresses_.push_back(std::move(gpu->address));
   }
   if (without < 0) return;
   gpu_ = GpuParts();

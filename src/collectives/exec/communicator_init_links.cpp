@@ -5,22 +5,35 @@
 
 namespace twohop {
 
+uint64_t CommunicatorInit::largest_chunk() const {
+  // Many channels have as many chunks under way anyway, and doorbells have their company: with large ones too they
+  // would only hold memory. What all channels together have in one slot each:
+  constexpr uint64_t kOneSlotOfAllChannels = 1 << 20, kSmallest = 16 << 10;
+  const uint64_t shared = kOneSlotOfAllChannels / static_cast<uint64_t>(config_.nchannels);
+  return std::min(static_cast<uint64_t>(options_.chunk_bytes), std::max(shared, kSmallest));
+}
+
+/// As large as the largest chunks need, and no larger than the buffer: all of it may be pinned for a NIC.
 WindowMap CommunicatorInit::window_map() const {
+  constexpr Collective kAll[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
+                                 Collective::kBroadcast};
   const Cluster& cluster = comm_->cluster_;
   WindowMap map;
   map.channels = static_cast<size_t>(config_.nchannels);
   map.lanes = static_cast<size_t>(max_lanes(cluster));
-  const Depths depths;
   uint64_t slots = 1, put_slots = 1;
-  for (const Algorithm* a : comm_->tuning_.reachable(cluster)) {
-    const Frame f = a->frame({&cluster, Collective::kAllReduce, 0, depths});
-    slots = std::max<uint64_t>(slots, uint64_t(f.areas) * f.slots);
-    put_slots = std::max<uint64_t>(put_slots, uint64_t(f.put_slots) * f.chunks_per_put);
-  }
-  // Half the buffer for each parity of calls; an inbox a quarter of that.
+  for (const Algorithm* a : comm_->tuning_.reachable(cluster))
+    for (const Collective c : kAll) {
+      if (!a->supports(cluster, c)) continue;
+      const Frame f = a->frame({&cluster, c, 0, {}});
+      slots = std::max<uint64_t>(slots, uint64_t(f.areas) * f.slots);
+      put_slots = std::max<uint64_t>(put_slots, uint64_t(f.put_slots) * f.chunks_per_put);
+    }
+  // Half the buffer for each parity of calls; an inbox at most a quarter of that.
   const auto half = static_cast<uint64_t>(options_.buff_bytes) / 2;
-  map.window_bytes = WindowMap::pages(std::max(half, slots * kChunkAlign));
-  map.inbox_bytes = WindowMap::pages(std::max(half / 4, put_slots * kChunkAlign));
+  const uint64_t chunk = largest_chunk();
+  map.window_bytes = WindowMap::pages(std::clamp(half, slots * kChunkAlign, slots * chunk));
+  map.inbox_bytes = WindowMap::pages(std::clamp(half / 4, put_slots * kChunkAlign, put_slots * chunk));
   return map;
 }
 

@@ -64,8 +64,12 @@ void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   places_ = places_of(call, schedule_->frame, layout_, limits);
   places_.half = static_cast<uint32_t>(half_);
   set_lanes();
-  for (size_t i = 0; i < out_start_.size(); ++i) out_start_[i] = {out_start_[i].now, c_.endpoint->out(i).posted};
-  for (size_t i = 0; i < in_start_.size(); ++i) in_start_[i] = {in_start_[i].now, c_.endpoint->in(i).released};
+  // Links stand in the order of their channels, as many in each.
+  const auto all_channels = static_cast<size_t>(c_.limits.max_channels), used = static_cast<size_t>(layout_.channels());
+  out_used_ = out_start_.size() / all_channels * used;
+  in_used_ = in_start_.size() / all_channels * used;
+  for (size_t i = 0; i < out_used_; ++i) out_start_[i].begin(number_, c_.endpoint->out(i).posted);
+  for (size_t i = 0; i < in_used_; ++i) in_start_[i].begin(number_, c_.endpoint->in(i).released);
 }
 
 void Execution::set_lanes() {
@@ -217,7 +221,7 @@ void Execution::reduce(const Lane& lane, const BoundStep& s) {
 
 bool Execution::sources_sent() const {
   if (!c_.endpoint) return true;
-  for (size_t i = 0; i < out_start_.size(); ++i)
+  for (size_t i = 0; i < out_used_; ++i)
     if (c_.endpoint->out(i).sent != c_.endpoint->out(i).posted) return false;
   return !c_.endpoint->output_pending();
 }

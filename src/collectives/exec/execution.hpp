@@ -70,8 +70,15 @@ class Execution {
     int64_t seen_round = -1;
     std::chrono::steady_clock::time_point still_since{};
   };
+  /// Puts of a link when the call before this one began, and when this one did. Calls that do not use the link do not
+  /// touch it, and have put nothing.
   struct LinkStart {
-    uint64_t before_last = 0, now = 0;  // puts of the link when the call before this one began, and when this one did
+    uint64_t before_last = 0, now = 0, call = 0;
+    void begin(uint64_t number, uint64_t puts) {
+      before_last = call + 1 == number ? now : puts;
+      now = puts;
+      call = number;
+    }
   };
   enum class Outcome : uint8_t { kBlocked, kCheap, kMovedData };
 
@@ -133,6 +140,7 @@ class Execution {
   size_t element_bytes_ = 1;
   uint64_t unverified_ = 0;  // a bit for each rank of the node whose notice has not been compared
   std::vector<LinkStart> out_start_, in_start_;
+  size_t out_used_ = 0, in_used_ = 0;  // the links of the call's channels: these first ones
   std::optional<Error> error_;
 };
 

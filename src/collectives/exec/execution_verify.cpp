@@ -34,7 +34,7 @@ bool Execution::verify_in_link(size_t link) {
 /// While nothing moves: looks at everybody who has entered this call, also where no step of ours waits for him.
 void Execution::verify_all() {
   all_local_verified();
-  for (size_t i = 0; i < in_start_.size() && !error_; ++i) verify_in_link(i);
+  for (size_t i = 0; i < in_used_ && !error_; ++i) verify_in_link(i);
 }
 
 bool Execution::all_local_verified() {

@@ -1,8 +1,6 @@
 // See init_messages.hpp.
 #include "collectives/exec/init_messages.hpp"
 
-#include <optional>
-
 #include "base/bounded_json.hpp"
 
 namespace twohop {
@@ -29,21 +27,33 @@ twohopResult_t code_in(const Json& message) {
   return code > twohopSuccess && code <= twohopAborted ? static_cast<twohopResult_t>(code) : twohopRemoteError;
 }
 
-std::vector<uint8_t> as_numbers(const Bytes& bytes) {
+std::vector<uint8_t> numbers_of(const Bytes& bytes) {
   std::vector<uint8_t> numbers;
   for (const std::byte b : bytes) numbers.push_back(std::to_integer<uint8_t>(b));
   return numbers;
 }
 
-std::optional<Bytes> read_address(const Json& message, const char* name) {
-  if (!message.contains(name) || !message.at(name).is_array() || message.at(name).size() > kMaxAddressBytes)
-    return std::nullopt;
+std::optional<Bytes> address_in(const Json& message) {
+  if (!message.contains("address") || !message.at("address").is_array()) return std::nullopt;
+  if (message.at("address").size() > kMaxAddressBytes) return std::nullopt;
   Bytes address;
-  for (const Json& value : message.at(name)) {
+  for (const Json& value : message.at("address")) {
     if (!value.is_number_unsigned() || value.get<uint64_t>() > 255) return std::nullopt;
     address.push_back(static_cast<std::byte>(value.get<uint64_t>()));
   }
   return address;
+}
+
+Json write_gpu(const std::optional<GpuIntroduction>& gpu) {
+  return gpu ? Json{{"identity", gpu->identity}, {"address", numbers_of(gpu->address)}} : Json();
+}
+
+/// Null where the rank has no GPU.
+Result<std::optional<GpuIntroduction>> read_gpu(int rank, const Json& message) {
+  if (message.is_null()) return std::optional<GpuIntroduction>();
+  auto address = message.is_object() ? address_in(message) : std::nullopt;
+  if (!address || !has_text(message, "identity")) return cannot_be_read(rank);
+  return std::optional(GpuIntroduction{message.at("identity").get<std::string>(), std::move(*address)});
 }
 
 }  // namespace
@@ -72,29 +82,26 @@ Result<std::vector<Json>> read_init_messages(std::span<const Bytes> by_rank) {
 }
 
 Json write_introduction(const RankIntroduction& introduction) {
-  return Json{{"host", introduction.host},
-              {"machine", introduction.machine},
-              {"exchange", introduction.exchange},
-              {"address", as_numbers(introduction.address)},
-              {"settings", introduction.settings},
-              {"gpu", introduction.gpu},
-              {"gpu_address", as_numbers(introduction.gpu_address)}};
+  return Json{{"host", introduction.host},         {"machine", introduction.machine},
+              {"exchange", introduction.exchange}, {"address", numbers_of(introduction.address)},
+              {"settings", introduction.settings}, {"gpu", write_gpu(introduction.gpu)}};
 }
 
 Result<RankIntroduction> read_introduction(int rank, const Json& message) {
   if (!message.is_object()) return cannot_be_read(rank);
-  for (const char* name : {"host", "machine", "exchange", "gpu"})
+  for (const char* name : {"host", "machine", "exchange"})
     if (!has_text(message, name)) return cannot_be_read(rank);
-  if (!message.contains("settings") || !message.at("settings").is_object()) return cannot_be_read(rank);
-  auto address = read_address(message, "address"), gpu_address = read_address(message, "gpu_address");
-  if (!address || !gpu_address) return cannot_be_read(rank);
+  auto address = address_in(message);
+  if (!address || !message.contains("gpu") || !message.contains("settings") || !message.at("settings").is_object())
+    return cannot_be_read(rank);
+  auto gpu = read_gpu(rank, message.at("gpu"));
+  if (!gpu) return gpu.error();
   return RankIntroduction{message.at("host").get<std::string>(),
                           message.at("machine").get<std::string>(),
                           message.at("exchange").get<std::string>(),
                           std::move(*address),
                           message.at("settings"),
-                          message.at("gpu").get<std::string>(),
-                          std::move(*gpu_address)};
+                          std::move(*gpu)};
 }
 
 Result<> compare_settings(int r, const Json& first, const Json& theirs) {

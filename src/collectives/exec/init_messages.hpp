@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,13 +17,18 @@ std::string write_init_message(const Result<nlohmann::json>& mine);
 /// The values by rank, or the error of the first rank that has sent one.
 Result<std::vector<nlohmann::json>> read_init_messages(std::span<const Bytes> by_rank);
 
+/// The GPU of a rank, and where its endpoint for calls on GPU memory is.
+struct GpuIntroduction {
+  std::string identity;
+  Bytes address;
+};
+
 /// What a rank says of itself before nodes are formed.
 struct RankIntroduction {
   std::string host, machine, exchange;
   Bytes address;
   nlohmann::json settings;
-  std::string gpu;    // which it is; empty: none
-  Bytes gpu_address;  // of the endpoint of calls on GPUs
+  std::optional<GpuIntroduction> gpu = {};
 };
 nlohmann::json write_introduction(const RankIntroduction& introduction);
 Result<RankIntroduction> read_introduction(int rank, const nlohmann::json& message);

@@ -38,27 +38,47 @@ Result<topology::Machine> read_machine(const Options& options) {
   return topology::reconcile(*file, live).machine;
 }
 
-Result<std::shared_ptr<const LocalTopology>> read_topology(const Options& options) {
-  auto machine = read_machine(options);
-  if (!machine) return machine.error();
+std::shared_ptr<const LocalTopology> local_topology(topology::Machine machine) {
   auto local = std::make_shared<LocalTopology>();
-  local->machine = std::move(*machine);
+  local->machine = std::move(machine);
   local->paths = topology::find_paths(local->machine);
   local->choice = topology::choose_rails(local->machine, local->paths);
-  return std::shared_ptr<const LocalTopology>(std::move(local));
+  return local;
 }
+
+/// What this process knows, by the file it is from; "" is the live machine.
+struct Known {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const LocalTopology>> by_file;
+
+  static Known& of_process() {
+    static Known& known = *new Known;
+    return known;
+  }
+};
 
 }  // namespace
 
 Result<std::shared_ptr<const LocalTopology>> learn_topology(const Options& options) {
-  static std::mutex& mutex = *new std::mutex;
-  static auto& known = *new std::map<std::string, std::shared_ptr<const LocalTopology>>;
-  std::lock_guard lock(mutex);
-  const auto it = known.find(options.topo_file);
-  if (it != known.end()) return it->second;
-  auto topology = read_topology(options);
-  if (topology) known.emplace(options.topo_file, *topology);
-  return topology;
+  Known& known = Known::of_process();
+  std::lock_guard lock(known.mutex);
+  const auto it = known.by_file.find(options.topo_file);
+  if (it != known.by_file.end()) return it->second;
+  auto machine = read_machine(options);
+  if (!machine) return machine.error();
+  return known.by_file.emplace(options.topo_file, local_topology(std::move(*machine))).first->second;
+}
+
+bool knows_topology() {
+  Known& known = Known::of_process();
+  std::lock_guard lock(known.mutex);
+  return known.by_file.contains("");
+}
+
+void know_topology(topology::Machine machine) {
+  Known& known = Known::of_process();
+  std::lock_guard lock(known.mutex);
+  if (!known.by_file.contains("")) known.by_file.emplace("", local_topology(std::move(machine)));
 }
 
 Result<JobTopology> JobTopology::learn(const Options& options, const std::string& machine_id) {

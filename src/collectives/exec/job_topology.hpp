@@ -27,6 +27,9 @@ struct LocalTopology {
 /// The live machine; with TWOHOP_TOPO_FILE the file, as far as the machine does not contradict it. A file that cannot
 /// be read is an error; a machine that cannot be read is an empty one. Read once per process and file.
 Result<std::shared_ptr<const LocalTopology>> learn_topology(const Options& options);
+/// Whether this process has read, or was given, the live machine; and giving it, which does nothing where it has.
+bool knows_topology();
+void know_topology(topology::Machine machine);
 
 class JobTopology {
  public:

@@ -108,6 +108,7 @@ void Trace::watch_links(Endpoint* endpoint, size_t out_links, size_t in_links) {
     out_[i].sent = link.sent;
     out_[i].puts.resize(link.max_in_flight);
     out_ids_.push_back(link.id);
+    out_rails_.push_back(fmt::format("{}", fmt::join(endpoint->rails_of(i), ",")));
   }
   for (size_t i = 0; i < in_links; ++i) {
     arrived_[i] = endpoint->in(i).arrived;
@@ -213,8 +214,9 @@ void Trace::write_put(const Event& e) {
   const std::string head =
       fmt::format("{{\"name\":\"channel {} to rank {}\",\"cat\":\"wire\",\"pid\":{},\"tid\":0,\"id\":\"{}.{}.{}\",",
                   id.channel, id.dst, rank_, rank_, e.link, e.number);
-  print("\n{}\"ph\":\"b\",\"ts\":{:.3f},\"args\":{{\"put\":{},\"bytes\":{}}}}},", head, to_us(e.begin_ns), e.number,
-        e.bytes);
+  print(
+      "\n{}\"ph\":\"b\",\"ts\":{:.3f},\"args\":{{\"put\":{},\"bytes\":{},\"channel\":{},\"to\":{},\"rails\":[{}]}}}},",
+      head, to_us(e.begin_ns), e.number, e.bytes, id.channel, id.dst, out_rails_[e.link]);
   print("\n{}\"ph\":\"e\",\"ts\":{:.3f}}}", head, to_us(e.begin_ns + e.duration_ns));
 }
 

@@ -84,6 +84,7 @@ class Trace {
   std::vector<OutWatch> out_;
   std::vector<uint64_t> arrived_;
   std::vector<LinkId> out_ids_, in_ids_;
+  std::vector<std::string> out_rails_;  // numbers with commas
 };
 
 }  // namespace twohop

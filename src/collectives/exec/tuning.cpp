@@ -16,7 +16,8 @@ namespace {
 constexpr int kMostRanksForAll = 128;
 /// Beyond so many, so many of the nodes stand for all.
 constexpr int kMostRanks = 512;
-constexpr std::string_view kBuiltInModel = "built-in";
+constexpr std::string_view kBuiltInModel = "built-in", kNoModel = "none";
+constexpr uint64_t kStepsForAllReduce = 300'000, kStepsForOthers = 60'000;  // walked: a few milliseconds
 constexpr Collective kTuned[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
                                  Collective::kBroadcast};
 
@@ -34,14 +35,15 @@ Error in_file(const char* variable, const std::string& path, Error error) {
 }
 
 Result<NetworkModel> model_for(const Options& options, const TuningPlace& place) {
-  if (options.model_file != kBuiltInModel) {
+  if (!options.model_file.empty() && options.model_file != kBuiltInModel) {
     auto text = read_file("TWOHOP_MODEL_FILE", options.model_file);
     if (!text) return text.error();
     auto model = parse_model(*text);
     if (!model) return in_file("TWOHOP_MODEL_FILE", options.model_file, model.error());
     return model;
   }
-  const NetworkModel* known = find_builtin_model(place.net);
+  const bool loopback = place.net == "tcp" && place.machines == 1;
+  const NetworkModel* known = find_builtin_model(loopback ? "loopback" : place.net);
   NetworkModel model = known ? *known : NetworkModel();
   model.rails = std::clamp<int64_t>(place.rails, 1, 64);
   model.cores = std::max<int64_t>(1, place.cores);
@@ -74,8 +76,7 @@ Result<std::string> make_tuning(const Selection& selection, const Options& optio
   for (Collective c : kTuned) choice |= selection.allowed(*place.cluster, c).size() > 1;
   if (!choice) return std::string();
   if (!options.tuner_file.empty()) return given_table(options);
-  // Unasked, no model: one that nobody has fitted to this cluster was wrong too often, and costs 40 to 400 ms here.
-  if (options.model_file.empty()) return std::string();
+  if (options.model_file == kNoModel) return std::string();
   const auto begin = std::chrono::steady_clock::now();
   auto model = model_for(options, place);
   if (!model) return model.error();
@@ -88,9 +89,9 @@ Result<std::string> make_tuning(const Selection& selection, const Options& optio
   TunerTable table;
   for (Collective c : kTuned) {
     if (c != Collective::kAllReduce && place.cluster->nranks() > kMostRanksForAll) continue;
-    space.algorithms = selection.allowed(*place.cluster, c);
+    space.algorithms = selection.worth_comparing(*place.cluster, c);
     if (space.algorithms.empty()) continue;
-    space.steps = c == Collective::kAllReduce ? 600'000 : 150'000;
+    space.steps = c == Collective::kAllReduce ? kStepsForAllReduce : kStepsForOthers;
     const TunerTable part = tune(predictor, space, {c});
     table.rows.insert(table.rows.end(), part.rows.begin(), part.rows.end());
   }

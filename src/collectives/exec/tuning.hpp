@@ -21,8 +21,8 @@ struct TuningPlace {
   int64_t cores = 1;     // of this machine
 };
 
-/// On rank 0: the table's text; empty where the selection leaves no choice, and where neither a model nor a table is
-/// given. Errors name the file and what is wrong with it.
+/// On rank 0: the table's text; empty where the selection leaves no choice, and where the user wants no model. Errors
+/// name the file and what is wrong with it.
 Result<std::string> make_tuning(const Selection& selection, const Options& options, const TuningPlace& place);
 
 class Tuning {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 namespace twohop {
 namespace {
@@ -65,6 +66,21 @@ std::vector<const Algorithm*> Selection::allowed(const Cluster& cluster, Collect
 
 uint64_t Selection::little_bytes(const Cluster& cluster) {
   return kOneShotBytes / static_cast<uint64_t>(cluster.nranks());
+}
+
+std::vector<const Algorithm*> Selection::worth_comparing(const Cluster& cluster, Collective collective) const {
+  // flat-naive and flat-tree send more than flat and two-hop-tree; the other node-rings differ from node-ring as the
+  // exchanges do, which are compared without them. On one node there is no exchange.
+  constexpr std::string_view kSeveralNodes[] = {"two-hop",   "two-hop-tree", "two-hop-log",
+                                                "node-ring", "one-shot",     "flat"};
+  constexpr std::string_view kOneNode[] = {"two-hop", "node-ring", "one-shot", "flat"};
+  auto found = allowed(cluster, collective);
+  if (!auto_) return found;
+  const std::span<const std::string_view> names =
+      cluster.nnodes() > 1 ? std::span<const std::string_view>(kSeveralNodes) : kOneNode;
+  std::erase_if(found,
+                [&](const Algorithm* a) { return std::find(names.begin(), names.end(), a->name) == names.end(); });
+  return found;
 }
 
 const Algorithm* Selection::first_but_one_shot(const Cluster& cluster, Collective collective) const {

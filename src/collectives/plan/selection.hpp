@@ -31,6 +31,8 @@ class Selection {
   bool allows(const Algorithm& algorithm, const Cluster& cluster, Collective collective) const;
   /// All that it allows, in the order of the table.
   std::vector<const Algorithm*> allowed(const Cluster& cluster, Collective collective) const;
+  /// What a tuner should compare: all that it allows; where the library chooses, those that can be best somewhere.
+  std::vector<const Algorithm*> worth_comparing(const Cluster& cluster, Collective collective) const;
   /// All that choose() can return on the cluster, in the order of the table.
   std::vector<const Algorithm*> reachable(const Cluster& cluster) const;
 

@@ -19,14 +19,15 @@ bool by_channel_and_tag(const LinkId& a, const LinkId& b) {
 }  // namespace
 
 VerbsEndpoint::VerbsEndpoint(int rank, VerbsConfig config, std::unique_ptr<tcp::PairConnector> connector,
-                             std::vector<Rail> rails, Fd epoll, Fd ready)
+                             std::vector<Rail> rails, Fd epoll, Fd ready, Fd attention)
     : rank_(rank),
       config_(std::move(config)),
       connector_(std::move(connector)),
       address_(connector_->address()),
       rails_(std::move(rails)),
       epoll_(std::move(epoll)),
-      ready_(std::move(ready)) {
+      ready_(std::move(ready)),
+      attention_(std::move(attention)) {
   if (config_.tuning.timeout == 0) config_.tuning.timeout = rails_.size() > 1 ? 16 : 20;
 }
 
@@ -201,17 +202,20 @@ Result<> VerbsEndpoint::connect(std::vector<OutLink> out, std::vector<InLink> in
 
 /// One epoll for all that may wake a sleeper: sockets, completion channels, asynchronous events.
 Result<> VerbsEndpoint::watch_everything() {
-  auto watch = [&](int fd) -> Result<> {
+  auto watch = [&](int fd, bool between_calls = true) -> Result<> {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = fd;
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+    bool watched = ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+    event.events |= EPOLLET;
+    if (between_calls) watched &= ::epoll_ctl(attention_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+    if (watched) return {};
     return system_error(errno, "cannot await events of the verbs endpoint");
   };
   for (Peer& p : peers_)
     if (auto r = watch(p.socket.get()); !r) return r;
   for (Rail& rail : rails_) {
-    if (auto r = watch(rail.channel->get()->fd); !r) return r;
+    if (auto r = watch(rail.channel->get()->fd, false); !r) return r;
     if (auto r = watch(rail.context->get()->async_fd); !r) return r;
   }
   early_.reserve(kPollBatch);
@@ -230,8 +234,11 @@ Result<std::unique_ptr<Endpoint>> make_verbs_endpoint(int rank, const std::strin
   if (!epoll) return system_error(errno, "epoll_create1 for the verbs endpoint");
   Fd ready(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ready) return system_error(errno, "eventfd for the verbs endpoint");
-  return std::unique_ptr<Endpoint>(std::make_unique<VerbsEndpoint>(
-      rank, std::move(config), std::move(*connector), std::move(*rails), std::move(epoll), std::move(ready)));
+  Fd attention(::epoll_create1(EPOLL_CLOEXEC));
+  if (!attention) return system_error(errno, "epoll_create1 for the verbs endpoint");
+  return std::unique_ptr<Endpoint>(std::make_unique<VerbsEndpoint>(rank, std::move(config), std::move(*connector),
+                                                                   std::move(*rails), std::move(epoll),
+                                                                   std::move(ready), std::move(attention)));
 }
 
 }  // namespace twohop::verbs

@@ -116,7 +116,7 @@ struct InPlace {
 class VerbsEndpoint final : public Endpoint {
  public:
   VerbsEndpoint(int rank, VerbsConfig config, std::unique_ptr<tcp::PairConnector> connector, std::vector<Rail> rails,
-                Fd epoll, Fd ready);
+                Fd epoll, Fd ready, Fd attention);
 
   const char* name() const override { return config_.name.c_str(); }
   int default_channels() const override { return 16; }  // docs/performance.md has puts per doorbell by channels
@@ -139,8 +139,11 @@ class VerbsEndpoint final : public Endpoint {
   void wait_for(std::vector<pollfd>& fds) override;
   Result<> drain(Deadline deadline) override;
   Carrier carrier_of(size_t in_link, uint64_t put, uint64_t bytes, uint64_t begin, uint64_t end) const override;
+  int attention_fd() const override { return peers_.empty() ? -1 : attention_.get(); }
+  bool serve_between_calls() override;
   EndpointCounters counters() const override { return counters_; }
   std::vector<RailStatus> rail_status() const override;
+  std::vector<size_t> rails_of(size_t out_link) const override;
 
   const std::vector<Rail>& rails() const { return rails_; }
 
@@ -236,6 +239,7 @@ class VerbsEndpoint final : public Endpoint {
   Result<> look_after(Peer& p, size_t path);
   Result<> look_after_rails();
   Result<> leave_down_rail(Peer& p, size_t path);
+  Error port_down(const Peer& p, size_t path) const;
   Result<> take_down(Peer& p, size_t path, std::optional<Error> cause, bool planned);
   void warn_of_dead_rail(const Peer& p, size_t path, const Error& cause);
   bool is_drained(const Peer& p, size_t path) const;
@@ -298,6 +302,7 @@ class VerbsEndpoint final : public Endpoint {
   Bytes address_;
   std::vector<Rail> rails_;
   Fd epoll_, ready_;  // ready_: an eventfd that is always readable
+  Fd attention_;      // sockets and events only
   std::vector<OutLink> out_;
   std::vector<InLink> in_;
   EndpointCounters counters_;

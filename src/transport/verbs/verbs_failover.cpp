@@ -111,6 +111,11 @@ bool VerbsEndpoint::in_trouble() const {
   });
 }
 
+bool VerbsEndpoint::serve_between_calls() {
+  look_at_events_ = true;
+  return poll() && in_trouble();
+}
+
 /// Called often, also when nothing is wrong. Nothing here waits.
 Result<> VerbsEndpoint::look_after_paths() {
   if (std::exchange(rails_changed_, false))
@@ -163,14 +168,17 @@ Result<> VerbsEndpoint::look_after_rails() {
 Result<> VerbsEndpoint::leave_down_rail(Peer& p, size_t path) {
   const size_t r = p.paths[path].local_rail;
   if (p.states[path].phase != Phase::kUp || has_bit(usable_rails(), r) || !another_way(p, path)) return {};
-  Qp& qp = qps_[p.first_qp + path * p.qps_per_path];
-  if (qp.dead) return {};
-  Error e =
-      make_error(twohopRemoteError, "{}: the port went down: check cable, switch and the host's log", describe(qp));
+  if (qps_[p.first_qp + path * p.qps_per_path].dead) return {};
+  return take_down(p, path, port_down(p, path), false);
+}
+
+Error VerbsEndpoint::port_down(const Peer& p, size_t path) const {
+  Error e = make_error(twohopRemoteError, "{}: the port went down: check cable, switch and the host's log",
+                       describe(qps_[p.first_qp + path * p.qps_per_path]));
   e.scope = Scope::kPeer;
   e.rank = p.rank;
-  e.rail = static_cast<int>(r);
-  return take_down(p, path, std::move(e), false);
+  e.rail = static_cast<int>(p.paths[path].local_rail);
+  return e;
 }
 
 /// Once per rail and outage; the other rank says it of its own.

@@ -11,6 +11,7 @@
 //   kConnecting ---- lower: kAccept has come, RTS, kGo sent -----> kUp
 //   kConnecting ---- higher: kGo has come -----------------------> kUp
 //   kConnecting ---- higher: cannot; kRefuse sent; lower: kRefuse has come --> kGone, other rails are tried
+//   kGone ---------- lower: no rail is left; kRefuse sent -------> the end of both
 //
 // Every message names the path and its epoch, how often it has been connected; one of an earlier epoch is ignored. The
 // socket keeps the order, so nothing arrives before what it rests on. The lower rank decides, so that ends never choose

@@ -109,6 +109,15 @@ std::vector<size_t> VerbsEndpoint::qps_of(const Peer& p, uint16_t channel) const
   return qps;
 }
 
+std::vector<size_t> VerbsEndpoint::rails_of(size_t out_link) const {
+  std::set<size_t> rails;
+  const OutLink* link = &out_[out_link];
+  for (const Peer& p : peers_)
+    if (std::find(p.out.begin(), p.out.end(), link) != p.out.end())
+      for (const size_t qp : qps_of(p, link->id.channel)) rails.insert(p.paths[qp / p.qps_per_path].local_rail);
+  return {rails.begin(), rails.end()};
+}
+
 /// By rail: what goes over it, and from which GID to which.
 std::vector<std::vector<std::string>> VerbsEndpoint::users_of_rails() const {
   std::vector<std::vector<std::string>> users(rails_.size());

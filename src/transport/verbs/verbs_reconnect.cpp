@@ -31,6 +31,8 @@ Result<> VerbsEndpoint::find_way(Peer& p, size_t path) {
   if (waited_s < patience_s && choose(p, path, false)) return {};
   Error e = state.cause ? *state.cause : about(p, twohopRemoteError, "its rail to this rank is dead");
   e.message += ". No other rail between the two ranks works either";
+  const DownMessage end{{static_cast<uint32_t>(path), state.epoch}, false, e.message};
+  if (auto told = tell(p, ControlKind::kRefuse, encode(end)); !told) return told;
   return e;
 }
 
@@ -167,6 +169,8 @@ Result<> VerbsEndpoint::accept_down(Peer& p, const Payload& payload) {
   if (m->planned) return {};
   Error e = about(p, twohopRemoteError, fmt::format("it reports: {}", m->cause));
   log_info("rank {}: {}", rank_, e.message);
+  if (!(usable_rails() >> std::min<size_t>(p.paths[m->at.path].local_rail, 63) & 1))
+    warn_of_dead_rail(p, m->at.path, port_down(p, m->at.path));  // it was faster than our own event
   state->cause = std::move(e);
   return {};
 }
@@ -226,6 +230,10 @@ Result<> VerbsEndpoint::accept_accept(Peer& p, const Payload& payload) {
 Result<> VerbsEndpoint::accept_refuse(Peer& p, const Payload& payload) {
   auto m = decode_down(payload);
   PathState* state = m ? state_of(p, m->at) : nullptr;
+  if (state && !leads(p) && state->phase == Phase::kGone) {  // the end
+    Error e = about(p, twohopRemoteError, m->cause);
+    return state->cause ? *state->cause : e;
+  }
   if (!state || !leads(p) || state->phase != Phase::kConnecting)
     return violation(p, "it refuses a connection that was not asked for");
   log_debug("rank {}: rank {} cannot connect: {}", rank_, p.rank, m->cause);

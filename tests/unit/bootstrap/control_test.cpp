@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "bootstrap/rendezvous.hpp"
 #include "unit/bootstrap/helper_process.hpp"
 #include "unit/bootstrap/ranks.hpp"
 
@@ -68,6 +69,31 @@ TEST(Control, AllGatherEndsWhenARankLeavesDuringSetUp) {
     auto all = c[r]->all_gather({}, in(seconds(20)));
     ASSERT_FALSE(all);
     EXPECT_EQ(all.error().rank, 6) << all.error().message;
+  });
+}
+
+TEST(Control, AnExchangeThatOneRankGivesUpIsTheSameErrorForAll) {
+  const Controls c = join_all(new_id(), 3);
+  run_ranks(2, [&](int r) {  // rank 2 does not take part
+    const auto all = c[r]->all_gather({}, in(r == 0 ? milliseconds(50) : milliseconds(20'000)));
+    ASSERT_FALSE(all);
+    EXPECT_EQ(all.error().code, twohopTimeout);
+    EXPECT_THAT(all.error().message, HasSubstr("waiting for rank(s)")) << "rank " << r;
+  });
+}
+
+TEST(Control, AParentWhoseChildDoesNotComeTellsThoseThatCame) {
+  const twohopUniqueId id = new_id();
+  run_ranks(3, [&](int r) {
+    if (r == 2) {  // is introduced, and ends
+      const auto in_time = introduce(*decode(id), 2, 3, "lo", in(seconds(20)));
+      EXPECT_TRUE(in_time) << in_time.error().message;
+      return;
+    }
+    const auto joined = Control::join(id, r, 3, in(r == 0 ? milliseconds(1500) : milliseconds(20'000)));
+    ASSERT_FALSE(joined);
+    EXPECT_EQ(joined.error().code, twohopTimeout) << joined.error().message;
+    EXPECT_THAT(joined.error().message, HasSubstr("rank(s) 2 did not connect")) << "rank " << r;
   });
 }
 

@@ -55,8 +55,7 @@ TEST(InitMessages, AnErrorWithAWrongCodeIsStillAnError) {
 }
 
 RankIntroduction introduction() {
-  return {"host",  "machine",          "exchange", Bytes{std::byte{0}, std::byte{255}}, Json{{"TWOHOP_ALGO", "auto"}},
-          "GPU-1", Bytes{std::byte{7}}};
+  return {"host", "machine", "exchange", Bytes{std::byte{0}, std::byte{255}}, Json{{"TWOHOP_ALGO", "auto"}}};
 }
 
 TEST(RankIntroductions, SurviveBeingWrittenAndRead) {
@@ -67,13 +66,28 @@ TEST(RankIntroductions, SurviveBeingWrittenAndRead) {
   EXPECT_EQ(read->exchange, "exchange");
   EXPECT_EQ(read->address, introduction().address);
   EXPECT_EQ(read->settings, introduction().settings);
-  EXPECT_EQ(read->gpu, "GPU-1");
-  EXPECT_EQ(read->gpu_address, introduction().gpu_address);
+  EXPECT_FALSE(read->gpu);
+}
+
+TEST(RankIntroductions, TellOfAGpu) {
+  RankIntroduction with_gpu = introduction();
+  with_gpu.gpu = {"GPU-1", Bytes{std::byte{7}}};
+  const auto read = read_introduction(3, write_introduction(with_gpu));
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_TRUE(read->gpu);
+  EXPECT_EQ(read->gpu->identity, "GPU-1");
+  EXPECT_EQ(read->gpu->address, Bytes{std::byte{7}});
+  for (const Json& gpu : {Json(1), Json{{"identity", "GPU-1"}}, Json{{"identity", 1}, {"address", Json::array()}},
+                          Json{{"identity", "GPU-1"}, {"address", Json{256}}}}) {
+    Json message = write_introduction(introduction());
+    message["gpu"] = gpu;
+    EXPECT_FALSE(read_introduction(0, message)) << gpu;
+  }
 }
 
 /// A rank of another version may lack a member.
 TEST(RankIntroductions, WithAMemberMissingOrOfAnotherTypeAreRefused) {
-  for (const char* member : {"host", "machine", "exchange", "address", "settings", "gpu", "gpu_address"}) {
+  for (const char* member : {"host", "machine", "exchange", "address", "settings", "gpu"}) {
     Json message = write_introduction(introduction());
     message[member] = 1;
     EXPECT_FALSE(read_introduction(0, message)) << member;

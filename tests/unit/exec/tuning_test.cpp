@@ -79,8 +79,20 @@ TEST_F(TuningOfACommunicator, ChoosesAmongTheSelected) {
   for (uint64_t bytes : {8u, 8u << 20}) EXPECT_EQ(choose(*t, bytes).algorithm->name.substr(0, 4), "flat");
 }
 
-TEST_F(TuningOfACommunicator, HasNoTableUnasked) {
+TEST_F(TuningOfACommunicator, HasATableByDefaultThatTakesTheLatencyPathForLittleData) {
   const auto t = tuning("auto", {});
+  ASSERT_TRUE(t) << t.error().message;
+  for (Collective c :
+       {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather, Collective::kBroadcast})
+    EXPECT_NE(t->table().find(c, 8), nullptr) << collective_name(c);
+  EXPECT_EQ(choose(*t, 8).algorithm->name, "one-shot");
+  EXPECT_EQ(choose(*t, 64 << 20).algorithm->name.substr(0, 7), "two-hop");
+}
+
+TEST_F(TuningOfACommunicator, FollowsTheRuleWhereTheUserWantsNoModel) {
+  Options options;
+  options.model_file = "none";
+  const auto t = tuning("auto", options);
   ASSERT_TRUE(t) << t.error().message;
   EXPECT_TRUE(t->table().rows.empty());
   EXPECT_EQ(choose(*t, 8).algorithm->name, "one-shot");

@@ -12,8 +12,8 @@
 namespace twohop {
 namespace {
 
-constexpr int kNoFoldBelow = 4;             // nodes: so few are simulated as they are
-constexpr uint64_t kCompareAllSteps = 1e6;  // steps of all nodes, up to which every node is compared
+constexpr int kNoFoldBelow = 4;                // nodes: so few are simulated as they are
+constexpr uint64_t kCompareAllSteps = 20'000;  // steps of all nodes, up to which every node is compared
 
 Activity work_of(const Step& s) {
   bool reads_input = false, reads_inbox = false;

@@ -109,6 +109,7 @@ const std::vector<NetworkModel>& builtin_models() {
     gpu.rails = 8;
     gpu.rail_gbytes_per_s = 48;
     tcp.name = "tcp";
+    tcp.switch_us = softnic.switch_us = 5;  // ranks that wait for the network sleep
     tcp.sweep_us = 1;
     tcp.message_us = 0.3;
     tcp.doorbell_us = 4;
@@ -123,7 +124,12 @@ const std::vector<NetworkModel>& builtin_models() {
     softnic.name = "softnic";
     softnic.doorbell_us = 1.5;
     softnic.send_gbytes_per_s = 10;
-    return std::vector{host, gpu, tcp, softnic};
+    NetworkModel loopback = tcp;
+    loopback.name = "loopback";
+    loopback.rail_gbytes_per_s = 5;
+    loopback.latency_us = 8;
+    loopback.packet_bytes = 65483;
+    return std::vector{host, gpu, tcp, loopback, softnic};
   }();
   return models;
 }

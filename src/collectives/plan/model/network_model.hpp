@@ -19,16 +19,16 @@ struct NetworkModel {
   // The machine. A rank is one thread, and shares the cores of its machine when there are more ranks than cores.
   int64_t cores = 64;
   int64_t nodes_per_machine = 1;  // virtual nodes on one machine; 0: all nodes are on one
-  double switch_us = 5;           // until a core has changed from one rank to another
+  double switch_us = 1.5;         // until a core has changed from one rank to another
 
   // Memory. A byte of a user's buffer comes from memory, not from cache, as far as the buffers of the machine's ranks
   // exceed cache_bytes; windows are always in cache.
-  double copy_gbytes_per_s = 10;    // bytes copied, in cache
-  double reduce_gbytes_per_s = 16;  // bytes of sources read, in cache
+  double copy_gbytes_per_s = 13;    // bytes copied, in cache
+  double reduce_gbytes_per_s = 35;  // bytes of sources read, in cache
   double memory_gbytes_per_s = 8;   // bytes moved between memory and one rank
   double cache_bytes = 64e6;
-  double step_us = 0.05;   // of each copy and reduce
-  double signal_us = 0.1;  // until another rank of the node sees a signal
+  double step_us = 0.1;    // of each copy and reduce
+  double signal_us = 0.4;  // until another rank of the node sees a signal
   double call_us = 0.5;    // of each call, whatever it does
 
   // The work that the network makes for a rank.

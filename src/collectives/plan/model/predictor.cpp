@@ -23,6 +23,8 @@ struct Window {
 /// While the rounds walked are this uneven, twice as many are walked.
 constexpr double kUnrest = 0.02;
 constexpr int64_t kFewestRounds = 3;
+constexpr int kMostChannelsWalked = 4;           // by an estimate
+constexpr uint64_t kStepsOfAnEstimate = 10'000;  // while more than one channel is walked
 
 /// The rounds between start and end: how long each is, and how much the first half of them differs from the second.
 struct Steady {
@@ -41,6 +43,12 @@ struct Steady {
     if (unrest < kUnrest) round_us = slope(from, to);
   }
 };
+
+int channels_walked(const CostProgram& costs, int channels) {
+  const auto affordable = static_cast<int>(
+      std::min<uint64_t>(kStepsOfAnEstimate / std::max<uint64_t>(costs.steps, 1), kMostChannelsWalked));
+  return std::clamp(affordable, 1, channels);
+}
 
 /// Rounds of the layout, the last one as the part of it that holds data.
 double full_rounds(const Frame& frame, const Layout& layout, uint64_t buffer_bytes) {
@@ -86,14 +94,20 @@ std::pair<uint64_t, int> Predictor::cut(const Choice& choice, Collective collect
   return {layout.chunk_bytes(), layout.channels()};
 }
 
-Prediction Predictor::predict(const Choice& choice, Collective collective, uint64_t buffer_bytes, Effort effort) {
-  const CostProgram& costs = program(*choice.algorithm, collective);
-  const Layout layout = this->layout(choice, costs.frame, buffer_bytes);
-
+SimulatedSize Predictor::size_of(const Layout& layout, const Choice& choice, Collective collective,
+                                 uint64_t buffer_bytes) const {
   SimulatedSize size;
   size.layout = &layout;
   size.buffer_bytes = user_bytes(collective, buffer_bytes, cluster_->nranks());
   size.batch = choice.batch;
+  return size;
+}
+
+Prediction Predictor::predict(const Choice& choice, Collective collective, uint64_t buffer_bytes, Effort effort) {
+  const CostProgram& costs = program(*choice.algorithm, collective);
+  const Layout layout = this->layout(choice, costs.frame, buffer_bytes);
+
+  SimulatedSize size = size_of(layout, choice, collective, buffer_bytes);
   size.timeline = effort.timeline;
   const uint64_t steps_per_round = std::max<uint64_t>(1, costs.steps * static_cast<uint64_t>(layout.channels()));
   const Window window(costs.frame);
@@ -123,6 +137,52 @@ Prediction Predictor::predict(const Choice& choice, Collective collective, uint6
   p.time_us += (full - static_cast<double>(p.walked)) * p.round_us;
   p.scale = full / static_cast<double>(p.walked);
   return p;
+}
+
+/// Of a round that was walked: what no other can be faster than.
+double Predictor::busiest_us(const CostProgram& costs, const SimulatedRun& run) const {
+  double rank = 0, all = 0;
+  for (const RankUse& r : run.ranks) {
+    rank = std::max(rank, r.total_busy_us());
+    all += r.total_busy_us();
+  }
+  const int64_t nodes =
+      model_.nodes_per_machine == 0 ? costs.nodes : std::min<int64_t>(model_.nodes_per_machine, costs.nodes);
+  const double machines = costs.folded ? 1 : std::max(1.0, double(costs.nodes) / static_cast<double>(nodes));
+  const double cores = std::max(rank, all / machines / static_cast<double>(model_.cores));
+  return std::max(cores, run.wire_busy_us);
+}
+
+Predictor::Estimate Predictor::estimate(const Choice& choice, Collective collective, uint64_t buffer_bytes) {
+  const auto [chunk_bytes, channels] = cut(choice, collective, buffer_bytes);
+  const EstimateKey key{choice.algorithm, collective, chunk_bytes, channels, choice.batch, buffer_bytes};
+  if (const auto known = estimates_.find(key); known != estimates_.end()) return known->second;
+  const CostProgram& costs = program(*choice.algorithm, collective);
+  Choice few = choice;  // the data of the other channels comes in further rounds
+  few.channels = channels_walked(costs, channels);
+  few.chunk_bytes = chunk_bytes;
+  const Layout layout = this->layout(few, costs.frame, buffer_bytes);
+  const SimulatedRun run = simulate(costs, model_, size_of(layout, few, collective, buffer_bytes));
+  steps_walked_ += run.steps;
+  Estimate e{run.time_us, 0};
+  if (layout.rounds() > 1) e.rest_us = (full_rounds(costs.frame, layout, buffer_bytes) - 1) * busiest_us(costs, run);
+  estimates_.emplace(key, e);
+  return e;
+}
+
+double Predictor::estimate_us(const Choice& choice, Collective collective, uint64_t buffer_bytes, double pace) {
+  const Estimate e = estimate(choice, collective, buffer_bytes);
+  return e.start_us + pace * e.rest_us;
+}
+
+double Predictor::pace(const Choice& choice, Collective collective, uint64_t buffer_bytes, int64_t rounds) {
+  const Estimate e = estimate(choice, collective, buffer_bytes);
+  if (e.rest_us <= 0) return 1;
+  const CostProgram& costs = program(*choice.algorithm, collective);
+  Choice few = choice;
+  few.channels = channels_walked(costs, choice.channels);
+  const uint64_t steps = costs.steps * static_cast<uint64_t>(few.channels * rounds);
+  return (predict(few, collective, buffer_bytes, {0, false, 0, steps}).time_us - e.start_us) / e.rest_us;
 }
 
 }  // namespace twohop

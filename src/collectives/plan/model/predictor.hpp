@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "collectives/plan/model/choice.hpp"
@@ -43,6 +44,13 @@ class Predictor {
     return predict(choice, collective, buffer_bytes, Effort());
   }
 
+  /// Much cheaper and a little coarser: one round of a few channels is walked, and the others take as long as the
+  /// busiest core or rail was busy in it, times `pace` (what pace() has found). docs/model.md says how far off that is.
+  /// The last estimates are remembered.
+  double estimate_us(const Choice& choice, Collective collective, uint64_t buffer_bytes, double pace = 1);
+  /// By how much the rounds of a long call are slower than estimate_us() takes them for: `rounds` of them are walked.
+  double pace(const Choice& choice, Collective collective, uint64_t buffer_bytes, int64_t rounds);
+
   /// Chunk bytes and channels that a choice comes to for some size.
   std::pair<uint64_t, int> cut(const Choice& choice, Collective collective, uint64_t buffer_bytes);
 
@@ -55,6 +63,13 @@ class Predictor {
 
  private:
   Layout layout(const Choice& choice, const Frame& frame, uint64_t buffer_bytes) const;
+  struct Estimate {
+    double start_us = 0, rest_us = 0;  // a round; all others, at pace 1
+    bool operator==(const Estimate&) const = default;
+  };
+  Estimate estimate(const Choice& choice, Collective collective, uint64_t buffer_bytes);
+  SimulatedSize size_of(const Layout& layout, const Choice& choice, Collective collective, uint64_t buffer_bytes) const;
+  double busiest_us(const CostProgram& costs, const SimulatedRun& run) const;
 
   std::shared_ptr<const Cluster> cluster_;
   NetworkModel model_;
@@ -63,6 +78,8 @@ class Predictor {
   Symmetry symmetry_;
   uint64_t steps_walked_ = 0;
   std::map<std::pair<const Algorithm*, Collective>, CostProgram> programs_;
+  using EstimateKey = std::tuple<const Algorithm*, Collective, uint64_t, int, uint32_t, uint64_t>;
+  std::map<EstimateKey, Estimate> estimates_;  // by cut and size
 };
 
 }  // namespace twohop

@@ -1,4 +1,4 @@
-// See tuner.hpp: candidates, the ladder of sizes, the borders.
+// See tuner.hpp: the sizes that are looked at, and the borders between them.
 #include "collectives/plan/model/tuner.hpp"
 
 #include <algorithm>
@@ -7,17 +7,154 @@
 namespace twohop {
 namespace {
 
-constexpr uint64_t kSmallest = 8, kLargest = uint64_t{1} << 30;
-constexpr int kMostSizes = 10, kFewestSizes = 3;
-constexpr uint64_t kStepsPerCall = 3'000;
-constexpr Predictor::Effort kEffort{kStepsPerCall, false, 1, 400'000};
-constexpr double kBorderPrecision = 1.05;  // a border lies within 5 % of where both neighbours cost the same
-constexpr double kShareForCuts = 0.4, kShareForBorders = 2;  // of the allowance
-constexpr double kWorthCutting = 0.98;                       // another cut must gain more than the prediction's grain
-constexpr double kFarBehind = 1.4;
-constexpr double kWorthRefining = 1.5;  // algorithms so much slower than the fastest do not get other chunks tried
+/// Where choices are looked at first; between two of them with different winners the border is searched for.
+constexpr uint64_t kSizes[] = {8, 4 << 10, 64 << 10, 1 << 20, 16 << 20};
+constexpr size_t kProbes[] = {0, 2, 4};   // of these, by which algorithms without a chance are found
+constexpr double kFarBehind = 1.5;        // an algorithm so much slower than the fastest at all probes has none
+constexpr double kBorderPrecision = 1.2;  // a border lies within 20 % of where both neighbours cost the same
+constexpr double kClose = 1.1;            // so near to the fastest, an estimate of long calls is made exact
+constexpr double kContends = 1.3;         // only what is so near to the fastest at an end can win between
+constexpr uint64_t kPaceRounds = 16;      // walked, to make the estimates of long calls exact,
+constexpr uint64_t kPaceSteps = 20'000;   // where these rounds have no more steps in a channel
+constexpr double kShareForPaces = 0.5, kShareForCuts = 0.7;  // of the allowance
+constexpr uint64_t kSmallestCut = 64 << 10;                  // smaller buffers are left whole
+/// What an estimate can tell apart. Within it the first of the table is taken, and the largest chunks.
+constexpr double kGrain = 1.05, kWorthCutting = 1.06;
 
-std::vector<const Algorithm*> fitting(const TunerSpace& space, const Cluster& cluster, Collective collective) {
+class Tuning {
+ public:
+  Tuning(Predictor& predictor, const TunerSpace& space, Collective collective)
+      : predictor_(predictor), space_(space), collective_(collective), begin_(predictor.steps_walked()) {}
+
+  std::vector<TunerRow> rows() {
+    for (const Algorithm* a : algorithms_of(space_, predictor_.cluster(), collective_))
+      runners_.push_back({{a, space_.max_chunk_bytes, space_.max_channels, space_.batch}});
+    if (runners_.empty()) return {};
+    if (runners_.size() > 1) drop_those_without_a_chance();
+    if (runners_.size() > 1) find_paces();
+    std::vector<Point> points;
+    for (uint64_t bytes : kSizes) points.push_back(look_at(bytes));
+    for (Point& p : points)
+      if (p.bytes >= kSmallestCut && affordable(kShareForCuts)) find_cut(p);
+    std::vector<TunerRow> rows;
+    for (size_t i = 0; i + 1 < points.size(); ++i) add_borders(points[i], points[i + 1], rows);
+    rows.push_back({collective_, UINT64_MAX, points.back().choice});
+    return rows;
+  }
+
+ private:
+  struct Runner {
+    Choice base;
+    double pace = 1;
+  };
+  /// A size, what each runner costs there, and what is best.
+  struct Point {
+    uint64_t bytes = 0;
+    std::vector<double> times_us;
+    Choice choice;
+    double best() const { return *std::min_element(times_us.begin(), times_us.end()); }
+  };
+
+  double time_us(const Runner& r, const Choice& choice, uint64_t bytes) {
+    return predictor_.estimate_us(choice, collective_, bytes, r.pace);
+  }
+  bool affordable(double share) const {
+    return static_cast<double>(predictor_.steps_walked() - begin_) < share * static_cast<double>(space_.steps);
+  }
+
+  void drop_those_without_a_chance() {
+    std::vector<double> nearest(runners_.size(), HUGE_VAL);
+    for (size_t probe : kProbes) {
+      const Point p = look_at(kSizes[probe]);
+      for (size_t i = 0; i < nearest.size(); ++i) nearest[i] = std::min(nearest[i], p.times_us[i] / p.best());
+    }
+    size_t i = 0;
+    std::erase_if(runners_, [&](const Runner&) { return nearest[i++] > kFarBehind; });
+  }
+  /// Long calls: the estimates of those that are near each other are held against walks.
+  void find_paces() {
+    const Point p = look_at(kSizes[kProbes[2]]);
+    for (size_t i = 0; i < runners_.size(); ++i) {
+      Runner& r = runners_[i];
+      const uint64_t steps = predictor_.program(*r.base.algorithm, collective_).steps * kPaceRounds;
+      if (p.times_us[i] > kClose * p.best() || steps > kPaceSteps || !affordable(kShareForPaces)) continue;
+      r.pace = predictor_.pace(r.base, collective_, p.bytes, kPaceRounds);
+    }
+  }
+
+  Point look_at(uint64_t bytes) {
+    Point p{bytes, {}, {}};
+    for (const Runner& r : runners_) p.times_us.push_back(time_us(r, r.base, bytes));
+    choose(p);
+    return p;
+  }
+  void choose(Point& p) const {
+    const double limit = kGrain * p.best();
+    const auto first = std::find_if(p.times_us.begin(), p.times_us.end(), [&](double t) { return t <= limit; });
+    p.choice = runners_[static_cast<size_t>(first - p.times_us.begin())].base;
+  }
+  /// Fewer channels, and smaller chunks for a longer pipeline, where they gain enough.
+  void find_cut(Point& p) {
+    const Runner& r = runner(p.choice);
+    double time = time_us(r, r.base, p.bytes);
+    auto cut = predictor_.cut(r.base, collective_, p.bytes);
+    for (const Choice& c : cuts(r.base)) {
+      const auto other = predictor_.cut(c, collective_, p.bytes);
+      if (other == cut) continue;
+      const double t = time_us(r, c, p.bytes);
+      if (t * kWorthCutting > time) continue;
+      p.choice = c;
+      time = t;
+      cut = other;
+    }
+  }
+  static std::vector<Choice> cuts(const Choice& base) {
+    std::vector<Choice> list(3, base);
+    list[0].channels = 1;
+    list[1].chunk_bytes = std::max(kChunkAlign, base.chunk_bytes / 2);
+    list[2].chunk_bytes = std::max(kChunkAlign, base.chunk_bytes / 4);
+    return list;
+  }
+
+  const Runner& runner(const Choice& c) const {
+    return *std::find_if(runners_.begin(), runners_.end(),
+                         [&](const Runner& r) { return r.base.algorithm == c.algorithm; });
+  }
+  /// Rows for the sizes from `low` to where `high` is best.
+  void add_borders(const Point& low, const Point& high, std::vector<TunerRow>& rows) {
+    if (low.choice == high.choice) return;
+    const double ratio = static_cast<double>(high.bytes) / static_cast<double>(low.bytes);
+    if (ratio <= kBorderPrecision || !affordable(1)) {
+      rows.push_back({collective_, low.bytes, low.choice});
+      return;
+    }
+    const Point middle = between(low, high, static_cast<uint64_t>(static_cast<double>(low.bytes) * std::sqrt(ratio)));
+    add_borders(low, middle, rows);
+    add_borders(middle, high, rows);
+  }
+  /// What is best at an end, with the cut that was found there, stays so while nothing is clearly faster.
+  Point between(const Point& low, const Point& high, uint64_t bytes) {
+    Point p{bytes, std::vector<double>(runners_.size(), HUGE_VAL), {}};
+    for (size_t i = 0; i < runners_.size(); ++i)
+      if (low.times_us[i] <= kContends * low.best() || high.times_us[i] <= kContends * high.best())
+        p.times_us[i] = time_us(runners_[i], runners_[i].base, bytes);
+    choose(p);
+    const double as_low = time_us(runner(low.choice), low.choice, bytes);
+    const double as_high = time_us(runner(high.choice), high.choice, bytes);
+    if (std::min(as_low, as_high) <= kGrain * p.best()) p.choice = as_low <= as_high ? low.choice : high.choice;
+    return p;
+  }
+
+  Predictor& predictor_;
+  const TunerSpace& space_;
+  Collective collective_;
+  uint64_t begin_;  // steps walked before
+  std::vector<Runner> runners_;
+};
+
+}  // namespace
+
+std::vector<const Algorithm*> algorithms_of(const TunerSpace& space, const Cluster& cluster, Collective collective) {
   std::vector<const Algorithm*> found;
   auto look = [&](const Algorithm* a) {
     if (a->supports(cluster, collective)) found.push_back(a);
@@ -28,155 +165,10 @@ std::vector<const Algorithm*> fitting(const TunerSpace& space, const Cluster& cl
   return found;
 }
 
-bool faster(const Candidate& a, const Candidate& b) {
-  return a.prediction.time_us < b.prediction.time_us;
-}
-
-/// Chunks and channels to try beside the largest: those that cut the data differently.
-std::vector<Choice> variants(const Choice& base, const LayoutLimits& limits, uint64_t bytes) {
-  std::vector<Choice> list;
-  for (int channels = base.channels; channels >= 1; channels /= 2) {
-    if (channels < base.channels && bytes <= static_cast<uint64_t>(channels) * limits.bytes_per_channel) continue;
-    for (uint64_t chunk = base.chunk_bytes; chunk >= 8192; chunk /= 2) {
-      Choice c = base;
-      c.chunk_bytes = chunk;
-      c.channels = channels;
-      list.push_back(c);
-    }
-  }
-  return list;
-}
-
-class Tuning {
- public:
-  Tuning(Predictor& predictor, const TunerSpace& space, Collective collective)
-      : predictor_(predictor), space_(space), collective_(collective) {}
-
-  std::vector<TunerRow> rows() {
-    const auto fits = fitting(space_, predictor_.cluster(), collective_);
-    if (fits.empty()) return {};
-    if (fits.size() == 1) return {{collective_, UINT64_MAX, base(fits[0])}};
-    std::vector<std::pair<uint64_t, Choice>> best;
-    begin_ = predictor_.steps_walked();
-    const auto ladder = sizes(fits);
-    const TunerSpace hopeful = those_with_a_chance(fits, {ladder.front(), ladder[ladder.size() / 2], ladder.back()});
-    // Large calls gain most by a good cut and are looked at first; what they leave of the allowance is for the others.
-    for (auto bytes = ladder.rbegin(); bytes != ladder.rend(); ++bytes) {
-      const bool try_cuts = affordable(kShareForCuts);
-      const auto list = candidates(predictor_, hopeful, collective_, *bytes, kEffort, try_cuts);
-      best.emplace_back(*bytes, list.front().choice);
-    }
-    std::reverse(best.begin(), best.end());
-    std::vector<TunerRow> rows;
-    for (size_t i = 0; i + 1 < best.size(); ++i)
-      if (!(best[i].second == best[i + 1].second))
-        rows.push_back({collective_, border(best[i], best[i + 1]), best[i].second});
-    rows.push_back({collective_, UINT64_MAX, best.back().second});
-    return rows;
-  }
-
- private:
-  Choice base(const Algorithm* a) const { return {a, space_.max_chunk_bytes, space_.max_channels, space_.batch}; }
-
-  /// Without algorithms that are far behind on the smallest, a middle and the largest size.
-  TunerSpace those_with_a_chance(const std::vector<const Algorithm*>& fits, const std::vector<uint64_t>& probes) {
-    std::vector<double> nearest(fits.size(), HUGE_VAL);
-    for (uint64_t bytes : probes) {
-      std::vector<double> times;
-      for (const Algorithm* a : fits) times.push_back(predictor_.predict(base(a), collective_, bytes, kEffort).time_us);
-      const double best = *std::min_element(times.begin(), times.end());
-      for (size_t i = 0; i < fits.size(); ++i) nearest[i] = std::min(nearest[i], times[i] / best);
-    }
-    TunerSpace space = space_;
-    space.algorithms.clear();
-    for (size_t i = 0; i < fits.size(); ++i)
-      if (nearest[i] < kFarBehind) space.algorithms.push_back(fits[i]);
-    return space;
-  }
-  /// A ladder with as many rungs as the allowance pays for.
-  std::vector<uint64_t> sizes(const std::vector<const Algorithm*>& fits) {
-    uint64_t steps = 0;
-    for (const Algorithm* a : fits) steps += std::max(kStepsPerCall, predictor_.program(*a, collective_).steps);
-    const auto rungs = static_cast<int>(std::clamp<uint64_t>(space_.steps / (2 * steps), kFewestSizes, kMostSizes));
-    std::vector<uint64_t> list;
-    const double ratio = std::pow(static_cast<double>(kLargest) / kSmallest, 1.0 / (rungs - 1));
-    for (int i = 0; i < rungs; ++i) {
-      const double bytes = kSmallest * std::pow(ratio, i);
-      list.push_back((static_cast<uint64_t>(std::llround(bytes)) + 7) / 8 * 8);
-    }
-    return list;
-  }
-  uint64_t border(const std::pair<uint64_t, Choice>& low, const std::pair<uint64_t, Choice>& high) {
-    auto at = [&](const Choice& c, uint64_t bytes) {
-      return predictor_.predict(c, collective_, bytes, kEffort).time_us;
-    };
-    auto a = static_cast<double>(low.first), b = static_cast<double>(high.first);
-    while (b / a > kBorderPrecision && affordable(kShareForBorders)) {
-      const double middle = std::sqrt(a * b);
-      const auto bytes = static_cast<uint64_t>(middle);
-      (at(low.second, bytes) <= at(high.second, bytes) ? a : b) = middle;
-    }
-    return static_cast<uint64_t>(std::sqrt(a * b));
-  }
-
-  bool affordable(double share) const {
-    return static_cast<double>(predictor_.steps_walked() - begin_) < share * static_cast<double>(space_.steps);
-  }
-
-  Predictor& predictor_;
-  const TunerSpace& space_;
-  Collective collective_;
-  uint64_t begin_ = 0;  // steps walked before
-};
-
-}  // namespace
-
 const Choice* TunerTable::find(Collective collective, uint64_t bytes) const {
   for (const TunerRow& row : rows)
     if (row.collective == collective && bytes <= row.max_bytes) return &row.choice;
   return nullptr;
-}
-
-namespace {
-
-/// A winner of whose rounds only some were walked is looked at with more effort, until the first is sure of its time.
-void settle(Predictor& predictor, Collective collective, uint64_t bytes, std::vector<Candidate>& list) {
-  constexpr Predictor::Effort kSure{150'000, false, 3, 1'000'000};
-  std::vector<const Algorithm*> sure;
-  while (list.front().prediction.walked < list.front().prediction.rounds) {
-    const Algorithm* a = list.front().choice.algorithm;
-    if (std::find(sure.begin(), sure.end(), a) != sure.end()) return;
-    sure.push_back(a);
-    list.front().prediction = predictor.predict(list.front().choice, collective, bytes, kSure);
-    std::stable_sort(list.begin(), list.end(), faster);
-  }
-}
-
-}  // namespace
-
-std::vector<Candidate> candidates(Predictor& predictor, const TunerSpace& space, Collective collective, uint64_t bytes,
-                                  Predictor::Effort effort, bool try_cuts) {
-  std::vector<Candidate> list;
-  for (const Algorithm* a : fitting(space, predictor.cluster(), collective)) {
-    const Choice base{a, space.max_chunk_bytes, space.max_channels, space.batch};
-    list.push_back({base, predictor.predict(base, collective, bytes, effort)});
-  }
-  if (list.empty()) return list;
-  const double limit = kWorthRefining * std::min_element(list.begin(), list.end(), faster)->prediction.time_us;
-  for (Candidate& best : list) {
-    if (!try_cuts || best.prediction.time_us > limit) continue;
-    std::vector<std::pair<uint64_t, int>> cuts{{best.prediction.chunk_bytes, best.prediction.channels}};
-    for (const Choice& choice : variants(best.choice, predictor.limits(), bytes)) {
-      const auto cut = predictor.cut(choice, collective, bytes);
-      if (std::find(cuts.begin(), cuts.end(), cut) != cuts.end()) continue;
-      cuts.push_back(cut);
-      Candidate other{choice, predictor.predict(choice, collective, bytes, effort)};
-      if (other.prediction.time_us < kWorthCutting * best.prediction.time_us) best = std::move(other);
-    }
-  }
-  std::stable_sort(list.begin(), list.end(), faster);
-  settle(predictor, collective, bytes, list);
-  return list;
 }
 
 TunerTable tune(Predictor& predictor, const TunerSpace& space, const std::vector<Collective>& collectives) {

@@ -2,8 +2,8 @@
 // from the model when a communicator is made, or measured before and given.
 //
 // The fastest choice is taken: no algorithm is preferred, so that two-hop is never chosen where another is predicted to
-// be faster, nor another where two-hop is. Between the sizes that were looked at the border lies where the two
-// neighbours cost the same.
+// be faster, nor another where two-hop is; within the grain of an estimate the first of the table of algorithms is
+// taken. A few sizes are looked at; where two neighbours differ, the border is searched for by bisection.
 #pragma once
 
 #include <string>
@@ -39,6 +39,8 @@ struct TunerSpace {
   uint32_t batch = 64;
   uint64_t steps = 1'000'000;  // walked for one collective, about: bounds the time that this takes
 };
+/// Those of the space that can do it.
+std::vector<const Algorithm*> algorithms_of(const TunerSpace& space, const Cluster& cluster, Collective collective);
 
 /// The same arguments give the same table, to the bit.
 TunerTable tune(Predictor& predictor, const TunerSpace& space, const std::vector<Collective>& collectives);

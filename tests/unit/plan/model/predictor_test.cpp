@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 
 #include "unit/plan/model/model_cases.hpp"
 
@@ -60,6 +61,31 @@ TEST(Predictor, GivesTheTimeOfTheWholeFromAPartOfTheRounds) {
     std::sort(errors[e].begin(), errors[e].end());
     EXPECT_LT(errors[e][errors[e].size() / 2], kStated[e].median);
   }
+}
+
+/// The estimates that the tuner chooses by against walks; what docs/model.md states of them.
+TEST(Predictor, EstimatesWhatAWalkComesTo) {
+  constexpr double kLargest = 0.25, kMost = 0.03;
+  std::vector<double> errors;
+  for (const char* name : {"host", "tcp", "loopback", "softnic"})
+    for (bool one_machine : {false, true})
+      for (auto [nodes, group] : {std::pair{1, 2}, {1, 8}, {2, 1}, {2, 2}, {4, 2}, {3, 4}, {8, 1}}) {
+        NetworkModel m = *find_builtin_model(name);
+        if (one_machine) m.cores = 2, m.nodes_per_machine = nodes > 1 ? 0 : 1;
+        Predictor p(even_cluster(nodes, group), m, {});
+        for (const char* algorithm : {"two-hop", "two-hop-tree", "two-hop-log", "node-ring", "one-shot", "flat"})
+          for (uint64_t bytes : {uint64_t{4} << 10, uint64_t{256} << 10, uint64_t{4} << 20, uint64_t{64} << 20}) {
+            const Choice choice{find_algorithm(algorithm), 128 << 10, 4, 64};
+            const double walked = p.predict(choice, Collective::kAllReduce, bytes, {20'000}).time_us;
+            errors.push_back(std::abs(p.estimate_us(choice, Collective::kAllReduce, bytes) / walked - 1));
+            EXPECT_LT(errors.back(), kLargest) << algorithm << " on " << nodes << " x " << group << ", " << bytes
+                                               << " B, " << name << (one_machine ? " on one machine" : "");
+          }
+      }
+  std::sort(errors.begin(), errors.end());
+  std::printf("median %.3f, 9 of 10 within %.3f, largest %.3f\n", errors[errors.size() / 2],
+              errors[errors.size() * 9 / 10], errors.back());
+  EXPECT_LT(errors[errors.size() * 9 / 10], kMost);
 }
 
 TEST(Predictor, GrowsWithTheSize) {

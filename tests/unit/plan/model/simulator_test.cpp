@@ -197,6 +197,7 @@ TEST(Simulator, IsNeverFasterOnWorseMachines) {
 
 TEST(Simulator, SharesCoresAmongMoreRanksThanCores) {
   NetworkModel m;
+  m.rail_gbytes_per_s = 100;  // so that the cores are what limits
   m.nodes_per_machine = 0;
   for (const Algorithm* a : algorithms_for(*even_cluster(2, 4), Collective::kAllReduce)) {
     m.cores = 8;

@@ -50,12 +50,14 @@ class Stream {
   Stream(Rank& r, uint64_t puts) : r_(r), e_(*r.endpoint), puts_(puts) {
     for (size_t i = 0; i < r.outs; ++i) source_.push_back(r.source(kSlots * kBytes));
   }
+  void send_from(std::span<std::byte> memory) {
+    for (size_t i = 0; i < r_.outs; ++i) source_[i] = memory.subspan(i * kSlots * kBytes, kSlots * kBytes);
+  }
 
   /// False at the deadline.
-  bool run(const std::function<void()>& at_each_step = nullptr) {
+  bool run() {
     more_ += puts_;
     const bool all = poll_until(e_, [&] {
-      if (at_each_step) at_each_step();
       bool done = true;
       for (size_t i = 0; i < r_.outs; ++i) done &= send(i);
       for (size_t i = 0; i < r_.ins; ++i) done &= receive(i);
@@ -124,6 +126,7 @@ Net two_rails(uint64_t probe_ns = 1'000'000'000'000) {
           }};
 }
 
+/// Two rounds on so many channels.
 Totals stream(const Net& net, uint16_t links, uint64_t puts) {
   Totals totals;
   run_cluster(net, 2, channels(links), [&](Rank& r) {
@@ -136,25 +139,197 @@ Totals stream(const Net& net, uint16_t links, uint64_t puts) {
   return totals;
 }
 
-class Failover : public WithSettings {
+/// Takes a rail's port down for everybody, or up again.
+void set_port(Endpoint& e, size_t rail, int up) {
+  void* library = ::dlopen(verbs::find_softnic()->c_str(), RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(library, nullptr);
+  auto set = reinterpret_cast<void (*)(ibv_context*, int)>(::dlsym(library, "softnic_set_port"));
+  ASSERT_NE(set, nullptr);
+  set(dynamic_cast<verbs::VerbsEndpoint&>(e).rails()[rail].context->get(), up);
+  ::dlclose(library);
+}
+
+size_t times(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+constexpr uint64_t kPuts = 4;
+
+class SoftnicFailover : public WithSettings {
  protected:
-  static constexpr uint64_t kPuts = 4;
-  void TearDown() override { WithSettings::TearDown(); }
+  /// The stream with a fault at each of its requests on device 0: with the request carried out, and without.
+  void die_at_every_request(const Net& net, uint16_t links, uint64_t step = 1) {
+    use("devices=2");
+    const Totals whole = stream(net, links, kPuts);
+    const uint64_t requests = whole.requests() / 2;
+    EXPECT_EQ(whole.failures(), 0u);
+    uint64_t failures = 0, runs = 0;
+    for (uint64_t n = 1; n <= requests && !HasFailure(); n += step)
+      for (const std::string how : {"RETRY_EXC_ERR", "RETRY_EXC_ERR:done"}) {
+        SCOPED_TRACE("request " + std::to_string(n) + " " + how);
+        use("devices=2,fail=dev0:qp-send:" + std::to_string(n) + ":" + how);
+        failures += stream(net, links, kPuts).failures();
+        ++runs;
+      }
+    EXPECT_GE(failures, runs / 2);  // how many requests there are depends on how credits fall together
+  }
 };
-using SoftnicFailover = Failover;
 
 TEST_F(SoftnicFailover, ARailThatDiesAtAnyRequestLosesNothing) {
-  use("devices=2");
-  const uint64_t requests = stream(two_rails(), 2, kPuts).requests() / 2;
+  die_at_every_request(two_rails(), 2);
+}
+
+TEST_F(SoftnicFailover, NorDoPutsThatAreCutOverQueuePairsOfBothRails) {
+  Net net = two_rails();
+  net.tune = [tune = net.tune](verbs::VerbsConfig& c) {
+    tune(c);
+    c.split = true;
+    c.qps_per_connection = 2;
+  };
+  die_at_every_request(net, 1, 2);
+}
+
+TEST_F(SoftnicFailover, NorDoPutsThatTakeTurnsOnTheQueuePairs) {
+  die_at_every_request(two_rails(), 1, 2);
+}
+
+TEST_F(SoftnicFailover, SeveralRailsMayDieInAnyOrder) {
+  const auto seed = static_cast<unsigned>(std::random_device()());
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 rng(seed);
+  const char* statuses[] = {"RETRY_EXC_ERR", "RETRY_EXC_ERR:done", "REM_OP_ERR", "GENERAL_ERR", "REM_INV_REQ_ERR:done"};
   uint64_t failures = 0;
-  for (uint64_t n = 1; n <= requests + 2; ++n)
-    for (const std::string how : {"RETRY_EXC_ERR", "RETRY_EXC_ERR:done"}) {
-      SCOPED_TRACE("request " + std::to_string(n) + " " + how);
-      use("devices=2,fail=dev0:qp-send:" + std::to_string(n) + ":" + how);
-      failures += stream(two_rails(), 2, kPuts).failures();
-      if (HasFailure()) return;
-    }
-  EXPECT_GE(failures, requests);
+  for (int i = 0; i < 25 && !HasFailure(); ++i) {
+    std::string words = "devices=3";
+    for (const char* device : {"dev0", "dev1"})
+      words +=
+          std::string(",fail=") + device + ":qp-send:" + std::to_string(1 + rng() % 40) + ":" + statuses[rng() % 5];
+    SCOPED_TRACE(words);
+    use(words);
+    failures += stream(two_rails(), 3, kPuts).failures();
+  }
+  EXPECT_GT(failures, 25u);
+}
+
+TEST_F(SoftnicFailover, APortThatGoesDownIsLeftAtOnceAndUsedAgainWhenItIsBack) {
+  use("devices=2");
+  const CapturedLog log;
+  Net net = two_rails(1'000'000);
+  net.tune = [tune = net.tune](verbs::VerbsConfig& c) {
+    tune(c);
+    c.tuning.timeout = 22;  // 137 s in all: not waited for
+  };
+  std::latch first(2), second(2), third(2);
+  run_cluster(net, 2, channels(2), [&](Rank& r) {
+    Endpoint& e = *r.endpoint;
+    Stream s(r, kPuts);
+    EXPECT_TRUE(s.run());
+    first.arrive_and_wait();
+    if (r.rank == 0) set_port(e, 0, 0);
+    EXPECT_TRUE(s.run());
+    EXPECT_TRUE(poll_until(e, [&] { return e.counters().rail_failures == 1; }));
+    EXPECT_TRUE(s.run());
+    second.arrive_and_wait();
+    if (r.rank == 0) set_port(e, 0, -1);
+    EXPECT_TRUE(poll_until(e, [&] { return e.counters().rail_returns == 1; }));
+    third.arrive_and_wait();
+    const uint64_t before = e.counters().rail_bytes[0];
+    EXPECT_TRUE(s.run());
+    EXPECT_GT(e.counters().rail_bytes[0], before);
+    EXPECT_TRUE(e.drain(in_seconds(10)));
+  });
+  EXPECT_EQ(times(log.text(), "WARN"), 2u) << log.text();  // one for each rank
+  EXPECT_EQ(times(log.text(), "rail 0 (softnic0:1) is given up"), 2u);
+  EXPECT_THAT(log.text(), AllOf(HasSubstr("the port went down"), HasSubstr("carries nothing until it works again"),
+                                HasSubstr("rail 1 is softnic1:1 (RoCE, MTU 4096): channel 0 with rank 1"),
+                                HasSubstr("goes on over softnic0:1")));
+}
+
+TEST_F(SoftnicFailover, ARailThatAnswersAgainIsFoundByTrying) {
+  use("devices=2,fail=dev0:qp-send:3:RETRY_EXC_ERR");
+  run_cluster(two_rails(1'000'000), 2, channels(2), [&](Rank& r) {
+    Endpoint& e = *r.endpoint;
+    Stream s(r, kPuts);
+    EXPECT_TRUE(s.run());
+    EXPECT_TRUE(poll_until(e, [&] { return e.counters().rail_returns == 1; }));
+    EXPECT_TRUE(s.run());
+    EXPECT_TRUE(e.drain(in_seconds(10)));
+  });
+}
+
+TEST_F(SoftnicFailover, ARailOfAnotherRankOfTheNodeTakesOver) {
+  use("devices=2,fail=dev0:qp-send:6:RETRY_EXC_ERR");
+  Net net = two_rails();
+  net.tune = [tune = net.tune](verbs::VerbsConfig& c) {
+    tune(c);
+    c.rails.plan = {{"softnic0", 1, 0, true}, {"softnic1", 1, 1, false}};
+  };
+  const CapturedLog log;
+  const Totals totals = stream(net, 2, kPuts);
+  EXPECT_EQ(totals.failures(), 1u);
+  EXPECT_GT(totals.by_rank[0].rail_bytes[1], 0u);
+  EXPECT_GT(totals.by_rank[1].rail_bytes[1], 0u);
+  EXPECT_EQ(times(log.text(), "WARN"), 1u) << log.text();
+}
+
+TEST_F(SoftnicFailover, ARailThatCannotBeUsedIsPassedOver) {
+  for (const std::string refusal : {"create_qp:7:ENOMEM", "create_cq:7:ENOMEM", "to_init:7:EINVAL", "to_rtr:7:ENODEV",
+                                    "to_rts:7:EINVAL", "create_qp:8:ENOMEM", "to_rtr:8:ENODEV", "to_rts:8:EINVAL"}) {
+    SCOPED_TRACE(refusal);
+    use("devices=3,fail=dev0:qp-send:4:RETRY_EXC_ERR,refuse=" + refusal);
+    EXPECT_GE(stream(two_rails(), 3, kPuts).failures(), 1u);
+  }
+}
+
+TEST_F(SoftnicFailover, WithoutAnotherRailTheConnectionEndsAsItDidBefore) {
+  use("devices=2");
+  std::latch up(2), done(2);
+  run_cluster(two_rails(), 2, channels(2), [&](Rank& r) {
+    Endpoint& e = *r.endpoint;
+    Stream s(r, kPuts);
+    EXPECT_TRUE(s.run());
+    up.arrive_and_wait();
+    if (r.rank == 0)
+      for (size_t rail : {0, 1}) set_port(e, rail, 0);
+    const std::span<std::byte> bytes = r.source(64);
+    const PutRun run{bytes.data(), 0, 64};
+    for (size_t i = 0; i < r.outs; ++i) e.put(i, {99, 7}, {&run, 1});
+    const Result<> flushed = e.flush();
+    const Error error = flushed ? poll_until_error(e, 10) : flushed.error();
+    EXPECT_EQ(error.code, twohopRemoteError);
+    EXPECT_EQ(error.rank, 1 - r.rank);
+    EXPECT_THAT(error.message, HasSubstr("the port went down"));
+    done.arrive_and_wait();
+    if (r.rank == 0)
+      for (size_t rail : {0, 1}) set_port(e, rail, -1);
+  });
+}
+
+TEST_F(SoftnicFailover, MemoryOfTheUserGoesOverTheOtherRailToo) {
+  for (int n = 1; n < 30; n += 4) {
+    use("devices=2,fail=dev0:qp-send:" + std::to_string(n) + ":RETRY_EXC_ERR");
+    std::vector<std::byte> memory[2];
+    run_cluster(two_rails(), 2, channels(2), [&](Rank& r) {
+      Endpoint& e = *r.endpoint;
+      memory[r.rank].resize(2 * kSlots * kBytes);
+      ASSERT_TRUE(e.register_user_memory(memory[r.rank]));
+      Stream s(r, kPuts);
+      s.send_from(memory[r.rank]);
+      EXPECT_TRUE(s.run());
+      EXPECT_TRUE(s.run());
+      e.deregister_user_memory(memory[r.rank]);
+      EXPECT_TRUE(e.drain(in_seconds(10)));
+    });
+  }
+}
+
+TEST_F(SoftnicFailover, ASlowRailIsNotADeadOne) {
+  use("devices=2,rate=1m,latency=5ms");
+  const Totals totals = stream(two_rails(), 2, kPuts);
+  EXPECT_EQ(totals.failures(), 0u);
+  EXPECT_EQ(totals.by_rank[0].reissued_puts + totals.by_rank[1].reissued_puts, 0u);
 }
 
 }  // namespace
