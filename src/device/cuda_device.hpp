@@ -28,9 +28,10 @@ const char* memory_kind_name(MemoryKind kind);
 
 struct MemoryInfo {
   MemoryKind kind = MemoryKind::kHost;
-  int device = -1;             // kDevice, kManaged
-  uint64_t allocation_id = 0;  // kDevice: never used twice in a process, so that it tells a reused address from the old
-  uint64_t base = 0;           // kDevice: address and size of the whole allocation
+  int device = -1;  // kDevice, kManaged
+  uint64_t allocation_id =
+      0;  // kDevice, 0: not known; never used twice in a process, so that it tells a reused address from the old
+  uint64_t base = 0;  // kDevice: address and size of the whole allocation
   uint64_t bytes = 0;
 };
 

@@ -43,6 +43,9 @@ class CheckedEndpoint final : public Endpoint {
   const char* name() const override { return inner_->name(); }
   int default_channels() const override { return inner_->default_channels(); }
   Result<> register_memory(std::span<std::byte> memory) override { return inner_->register_memory(memory); }
+  Result<std::string> register_gpu_memory(const GpuRegion&, bool) override {
+    return make_error(twohopInvalidUsage, "TWOHOP_CHECK=1 reads all data by the CPU, which does not reach GPU memory");
+  }
   Result<> register_user_memory(std::span<std::byte> memory) override { return inner_->register_user_memory(memory); }
   void deregister_user_memory(std::span<std::byte> memory) override { inner_->deregister_user_memory(memory); }
   Bytes address() const override { return inner_->address(); }

@@ -84,6 +84,9 @@ struct EndpointCounters {
   uint64_t rail_failures = 0, rail_returns = 0;  // own rails given up; paths that went back to where they belong
 };
 
+/// Adds up two endpoints of one rank, which have the same rails.
+void add(EndpointCounters& to, const EndpointCounters& from);
+
 /// What a rail's device says of it.
 struct RailStatus {
   uint64_t port_id = 0;         // the same at every rank that uses the port

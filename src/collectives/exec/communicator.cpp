@@ -173,6 +173,10 @@ CommCounters Communicator::counters() const {
   CommCounters c = counters_;
   if (execution_) c.direct_puts = execution_->direct_puts();
   if (endpoint_) c.net = endpoint_->counters();
+  if (gpu_) {
+    c.calls += gpu_->finished();
+    add(c.net, gpu_->net_counters());
+  }
   return c;
 }
 

@@ -72,8 +72,11 @@ Result<MemoryInfo> memory_info(const void* address) {
   }
   info.kind = kind_of(attributes.type);
   if (info.kind == MemoryKind::kDevice || info.kind == MemoryKind::kManaged) info.device = attributes.device;
+  // Kernels use the address as it is.
+  if (info.kind == MemoryKind::kPinned && attributes.devicePointer != address) info.kind = MemoryKind::kHost;
+  // Not known of all memory (of pools, or mapped by cuMemMap): no reason to refuse a call on it.
   if (info.kind == MemoryKind::kDevice)
-    if (auto added = add_allocation(address, &info); !added) return added.error();
+    if (auto added = add_allocation(address, &info); !added) info.allocation_id = info.base = info.bytes = 0;
   return info;
 }
 

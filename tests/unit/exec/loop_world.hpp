@@ -47,6 +47,7 @@ class FabricEndpoint : public Endpoint {
   bool output_pending() const override { return false; }
   void wait_for(std::vector<pollfd>&) override {}
   Result<> drain(Deadline) override { return {}; }
+  Carrier carrier_of(size_t, uint64_t, uint64_t, uint64_t, uint64_t) const override { return {"the fabric", -1}; }
   EndpointCounters counters() const override { return {}; }
 
  private:

@@ -67,6 +67,7 @@ class GpuExecution {
   /// All kernels leave, those of graphs too, now and later. Any thread.
   void stop();
   uint64_t launched() const { return launched_.load(std::memory_order_relaxed); }
+  EndpointCounters net_counters() const { return progress_ ? progress_->counters() : EndpointCounters(); }
   /// Calls that kernels have begun and ended.
   uint64_t started() const { return load_acquire(&report().started); }
   uint64_t finished() const { return load_acquire(&report().finished); }

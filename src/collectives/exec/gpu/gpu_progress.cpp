@@ -120,8 +120,14 @@ void GpuProgress::pause(unsigned idle) {
   }
 }
 
+EndpointCounters GpuProgress::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
 void GpuProgress::sleep_until_woken() {
   std::unique_lock lock(mutex_);
+  if (shared_.endpoint && !over_) counters_ = shared_.endpoint->counters();
   const auto woken = [&] { return ending_ || wakes_ != seen_wakes_; };
   if (!over_ && shared_.graphs->load() > 0)
     woken_.wait_for(lock, kGraphSleep, woken);

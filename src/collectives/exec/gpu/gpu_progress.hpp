@@ -42,6 +42,8 @@ class GpuProgress {
 
   /// A call was launched.
   void wake();
+  /// What the network of these calls has counted, as of the last time that nothing was under way. Any thread.
+  EndpointCounters counters() const;
 
  private:
   GpuProgress(Shared shared, Hooks hooks) : shared_(std::move(shared)), hooks_(std::move(hooks)) {}
@@ -56,8 +58,9 @@ class GpuProgress {
   Shared shared_;
   Hooks hooks_;
   std::atomic<bool> ending_{false};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable woken_;
+  EndpointCounters counters_;
   uint64_t wakes_ = 0, seen_wakes_ = 0;
 
   // The thread's own.

@@ -1,0 +1,59 @@
+// Between nodes: does the network reach GPU memory itself, and what happens where it does not? Run once more with
+// TWOHOP_NET=softnic, whose device registers the fake GPUs' memory, and with TWOHOP_REQUIRE_GDR=1.
+#include "base/options.hpp"
+#include "gpu_ranks.hpp"
+
+namespace twohop::gpu_test {
+namespace {
+
+twohopCounters_t counters_of(twohopComm_t comm) {
+  twohopCounters_t c{};
+  c.size = sizeof c;
+  EXPECT_EQ(twohopCommGetCounters(comm, &c), twohopSuccess);
+  return c;
+}
+
+TEST(GpuDirect, IsRequiredInVainWhereTheCpuMovesTheData) {
+  if (options()->require_gdr == 0 || options()->net != "tcp")
+    GTEST_SKIP() << "run with TWOHOP_REQUIRE_GDR=1 TWOHOP_NET=tcp";
+  FakeGpus gpus;
+  twohopUniqueId id{};
+  ASSERT_EQ(twohopGetUniqueId(&id), twohopSuccess);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      FakeGpus::set_device(rank);
+      twohopConfig_t config = TWOHOP_CONFIG_INITIALIZER;
+      config.ranks_per_node = 1;
+      twohopComm_t comm = nullptr;
+      EXPECT_EQ(twohopCommInitRankConfig(&comm, 2, id, rank, &config), twohopSystemError);
+      EXPECT_THAT(last_error(), testing::HasSubstr("TWOHOP_REQUIRE_GDR=1, and rank 0 has no GPUDirect RDMA"));
+      EXPECT_THAT(last_error(), testing::HasSubstr("moves data by the CPU"));
+    });
+  for (auto& t : ranks) t.join();
+}
+
+TEST(GpuDirect, IsCountedLikeOtherTraffic) {
+  if (options()->require_gdr != 0 && options()->net == "tcp") GTEST_SKIP() << "no communicator comes up";
+  FakeGpus gpus;
+  run_ranks({.nranks = 2, .ranks_per_node = 1}, [&](int rank, twohopComm_t comm) {
+    FakeStream stream;
+    Floats b(gpus, 10000, rank);
+    b.fill(rank);
+    const twohopCounters_t before = counters_of(comm);
+    ASSERT_EQ(twohopAllReduce(b.get(), b.get(), b.count(), twohopFloat32, twohopSum, comm, as_stream(stream)),
+              twohopSuccess);
+    stream.synchronize();
+    b.expect_sum(2);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (counters_of(comm).net_bytes_sent == before.net_bytes_sent && std::chrono::steady_clock::now() < until)
+      std::this_thread::yield();
+    const twohopCounters_t after = counters_of(comm);
+    EXPECT_EQ(after.calls, before.calls + 1);
+    EXPECT_GE(after.net_bytes_sent - before.net_bytes_sent, 20000U);
+    EXPECT_GT(after.puts, before.puts);
+  });
+}
+
+}  // namespace
+}  // namespace twohop::gpu_test
