@@ -12,6 +12,8 @@
 namespace twohop::verbs {
 namespace {
 
+constexpr size_t kExpectedInput = 256;
+
 bool by_channel_and_tag(const LinkId& a, const LinkId& b) {
   return std::pair(a.channel, a.tag) < std::pair(b.channel, b.tag);
 }
@@ -212,8 +214,10 @@ Result<> VerbsEndpoint::watch_everything() {
     if (watched) return {};
     return system_error(errno, "cannot await events of the verbs endpoint");
   };
-  for (Peer& p : peers_)
+  for (Peer& p : peers_) {
     if (auto r = watch(p.socket.get()); !r) return r;
+    p.input.reserve(kExpectedInput);  // the fast path meets goodbyes, and allocates nothing
+  }
   for (Rail& rail : rails_) {
     if (auto r = watch(rail.channel->get()->fd, false); !r) return r;
     if (auto r = watch(rail.context->get()->async_fd); !r) return r;

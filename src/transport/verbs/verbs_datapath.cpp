@@ -167,9 +167,14 @@ void VerbsEndpoint::append_credits(Qp& qp, bool all) {
   qp.owed.resize(kept);
 }
 
+/// Has anything been put to this peer that it has not consumed?
+bool VerbsEndpoint::needs_more(const Peer& p) const {
+  return std::any_of(p.out.begin(), p.out.end(), [](const OutLink* l) { return l->consumed != l->posted; });
+}
+
 Result<> VerbsEndpoint::post(Qp& qp) {
   const Peer& p = peers_[qp.peer];
-  if (p.left) return left_early(p);
+  if (p.left) return needs_more(p) ? Result<>(left_early(p)) : Result<>();
   if (qp.dead) return {};  // its failed completion is on the way
   if (const int failed = qp.queue.post()) {
     Error e = system_error(failed, "{}: cannot post to the send queue", describe(qp));
@@ -185,9 +190,10 @@ Result<> VerbsEndpoint::push(bool idle) {
   size_t kept = 0;
   for (size_t i = 0; i < dirty_.size(); ++i) {
     Qp& qp = qps_[dirty_[i]];
-    append_credits(qp, idle);
+    const bool left = peers_[qp.peer].left;
+    if (!left) append_credits(qp, idle);  // who has left needs none: all it put was consumed, as it had been told
     if (auto r = post(qp); !r) return r;
-    qp.dirty = !qp.queue.empty() || !qp.owed.empty();
+    qp.dirty = !left && (!qp.queue.empty() || !qp.owed.empty());
     if (qp.dirty) dirty_[kept++] = dirty_[i];
   }
   dirty_.resize(kept);

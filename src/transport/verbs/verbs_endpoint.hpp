@@ -194,6 +194,7 @@ class VerbsEndpoint final : public Endpoint {
   bool credits_due(const Qp& qp) const;
   void mark_dirty(size_t qp);
   Result<> push(bool idle);
+  bool needs_more(const Peer& p) const;
   Result<> post(Qp& qp);
 
   // Completions.

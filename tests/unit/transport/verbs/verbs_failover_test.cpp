@@ -133,7 +133,8 @@ Totals stream(const Net& net, uint16_t links, uint64_t puts) {
     Stream s(r, puts);
     EXPECT_TRUE(s.run());
     EXPECT_TRUE(s.run());
-    EXPECT_TRUE(r.endpoint->drain(in_seconds(10)));
+    const auto drained = r.endpoint->drain(in_seconds(10));
+    EXPECT_TRUE(drained) << drained.error().message;
     totals.by_rank[r.rank] = r.endpoint->counters();
   });
   return totals;
