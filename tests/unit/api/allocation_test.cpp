@@ -25,6 +25,9 @@ void* counted(size_t bytes, size_t align) {
 [[gnu::noinline]] void* operator new(size_t bytes) {
   return counted(bytes, 0);
 }
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes, 0);
+}
 [[gnu::noinline]] void* operator new(size_t bytes, std::align_val_t align) {
   return counted(bytes, static_cast<size_t>(align));
 }
