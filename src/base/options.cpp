@@ -28,7 +28,7 @@ struct Row {
 
 constexpr std::string_view kSecret = "TWOHOP_JOB_SECRET";
 
-std::vector<Row> rows_of_calls_and_network() {
+std::vector<Row> rows_of_calls() {
   using enum Unit;
   return {
       {"TWOHOP_ALGO", &Options::algo, kChoices, 0, 0,
@@ -71,6 +71,12 @@ std::vector<Row> rows_of_calls_and_network() {
       {"TWOHOP_REQUIRE_GDR", &Options::require_gdr, kNumber, 0, 1, "",
        "1: calls on GPU memory between nodes fail to set up where the network does not reach the GPUs itself "
        "(GPUDirect RDMA); 0: they go through host memory then."},
+  };
+}
+
+std::vector<Row> rows_of_network() {
+  using enum Unit;
+  return {
       {"TWOHOP_SOCKET_IFNAME", &Options::socket_ifname, kText, 0, 1023, "",
        "Interfaces to use: comma separated prefixes, `=` for exact names, `^` to exclude; empty: not lo, not docker."},
       {"TWOHOP_NET", &Options::net, kChoice, 0, 0, "auto, verbs, tcp, softnic",
@@ -144,8 +150,9 @@ std::vector<Row> rows_of_time_and_logs() {
 /// In documentation order.
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = [] {
-    std::vector<Row> all = rows_of_calls_and_network();
-    for (const Row& row : rows_of_time_and_logs()) all.push_back(row);
+    std::vector<Row> all;
+    for (const auto& rows : {rows_of_calls(), rows_of_network(), rows_of_time_and_logs()})
+      all.insert(all.end(), rows.begin(), rows.end());
     return all;
   }();
   return rows;
