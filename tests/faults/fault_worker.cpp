@@ -22,6 +22,7 @@
 
 #include "pattern.hpp"
 #include "twohop/twohop.h"
+#include "worker_events.hpp"
 
 namespace twohop::test {
 namespace {
@@ -33,22 +34,6 @@ struct Plan {
   int victim = 0;
   uint64_t seed = 1;
 };
-
-int rank = -1, nranks = 0;
-
-double now() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
-void tell(const char* event, json more = json::object()) {
-  more["event"] = event;
-  more["rank"] = rank;
-  more["t"] = now();
-  const std::string line = more.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  if (write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);  // faults.py is gone
-}
 
 /// What the library may have open, by kind: numbers of sockets and pipes differ from run to run.
 std::multiset<std::string> open_files() {

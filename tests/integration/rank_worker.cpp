@@ -18,27 +18,12 @@
 #include "allocation_counter.hpp"
 #include "pattern.hpp"
 #include "twohop/twohop.h"
+#include "worker_events.hpp"
 
 namespace twohop::test {
 namespace {
 
 using nlohmann::json;
-
-int rank = -1, nranks = 0;
-
-double now() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
-void tell(const char* event, json more = json::object()) {
-  more["event"] = event;
-  more["rank"] = rank;
-  more["t"] = now();
-  std::string line = more.dump() + "\n";
-  if (write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);  // jobs.py is gone
-}
 
 /// Tells how a call ended; true when it succeeded.
 bool ended(twohopResult_t result, twohopComm_t comm) {
