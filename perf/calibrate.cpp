@@ -5,7 +5,7 @@
 // Started as one process it starts its ranks itself, as virtual nodes on this machine. Under a launcher that sets RANK
 // it measures the cluster that it was started on. Exit code: 0 all right, 2 bad arguments, 3 something failed.
 #include <fmt/format.h>
-#include <sys/wait.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -63,6 +63,20 @@ double copy_rate(size_t bytes) {
   return best;
 }
 
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Of this process, its threads and what the kernel did for it.
+double core_seconds() {
+  rusage use{};
+  ::getrusage(RUSAGE_SELF, &use);
+  const auto seconds = [](timeval t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+
 /// As many on all networks, so that what is measured is what is predicted: the networks' defaults differ.
 int channels_of(const Options& library) {
   return library.nchannels > 0 ? static_cast<int>(library.nchannels) : 2;
@@ -95,16 +109,23 @@ class Bench {
   int nodes() const { return nodes_; }
   const std::shared_ptr<const Cluster>& cluster() const { return cluster_; }
 
-  /// Median over batches of the mean of all ranks' medians; the same on all ranks.
-  double time_us(uint64_t bytes, double seconds) {
+  struct Measured {
+    double time_us = 0, core_us = 0;
+  };
+  /// Medians over batches: of the mean of all ranks' median calls, and of the time that all ranks together had a core.
+  /// The same on all ranks.
+  Measured measure(uint64_t bytes, double seconds) {
     send_.resize(bytes / 4 + 1, 1), recv_.resize(bytes / 4 + 1, 0);
     const double once = std::max(1e-6, agreed(batch(bytes, 3)));
     constexpr int kBatches = 5;
     const int calls = std::clamp(static_cast<int>(seconds / kBatches / once), 1, 5000);
-    std::vector<double> times;
-    for (int b = 0; b < kBatches; ++b) times.push_back(agreed(batch(bytes, calls)));
-    std::nth_element(times.begin(), times.begin() + kBatches / 2, times.end());
-    return times[kBatches / 2] * 1e6;
+    std::vector<double> times, core;
+    for (int b = 0; b < kBatches; ++b) {
+      const double before = core_seconds();
+      times.push_back(agreed(batch(bytes, calls)));
+      core.push_back(agreed(core_seconds() - before) * launcher_.size() / calls);
+    }
+    return {1e6 * median(times), 1e6 * median(core)};
   }
 
  private:
@@ -120,9 +141,7 @@ class Bench {
               "twohopAllReduce", comm_);
       times.push_back(seconds_since(begin));
     }
-    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-    std::nth_element(times.begin(), middle, times.end());
-    return *middle;
+    return median(times);
   }
   double agreed(double mine) {
     double mean = 0;
@@ -149,7 +168,8 @@ void measure(const Launcher& launcher, const Options& library, int ranks_per_nod
         fmt::print(stderr, "\r\033[K{} nodes, {}, {} bytes", bench.nodes(), algo, bytes);
       const Choice choice{find_algorithm(algo), static_cast<uint64_t>(library.chunk_bytes), channels_of(library),
                           static_cast<uint32_t>(library.doorbell_batch)};
-      calls.push_back({bench.cluster(), choice, Collective::kAllReduce, bytes, bench.time_us(bytes, seconds)});
+      const auto [time_us, core_us] = bench.measure(bytes, seconds);
+      calls.push_back({bench.cluster(), choice, Collective::kAllReduce, bytes, time_us, core_us});
     }
   }
 }
@@ -179,6 +199,19 @@ NetworkModel start_model(const CalibrateOptions& o, const Options& library, bool
   model.copy_gbytes_per_s = copy_rate(64 << 10);
   model.memory_gbytes_per_s = 2 * copy_rate(256 << 20);  // a copy moves each byte twice
   model.reduce_gbytes_per_s = 1.5 * model.copy_gbytes_per_s;
+  return model;
+}
+
+/// As if nothing but the wire were what calls between nodes waited for.
+NetworkModel behind_a_slow_wire(NetworkModel model, const std::vector<MeasuredCall>& calls) {
+  double fastest = 0;
+  for (const MeasuredCall& c : calls) {
+    const double n = c.cluster->nnodes();
+    fastest = std::max(fastest, 2 * (n - 1) / n * static_cast<double>(c.bytes) / c.time_us * 1e-3);
+  }
+  if (fastest > 0) model.rail_gbytes_per_s = fastest / static_cast<double>(model.rails);
+  for (double* copies : {&model.send_gbytes_per_s, &model.receive_gbytes_per_s})
+    if (*copies > 0) *copies = std::max(*copies, model.copy_gbytes_per_s);
   return model;
 }
 
@@ -232,7 +265,7 @@ int run(const CalibrateOptions& o, const Launcher& launcher) {
   limits.window_bytes = static_cast<uint64_t>(library->buff_bytes) / 2;
   limits.inbox_bytes = static_cast<uint64_t>(library->buff_bytes) / 8;
   const double measured = seconds_since(begin);
-  model = fit_model(model, limits, calls, fit_options(launcher));
+  model = fit_model({model, behind_a_slow_wire(model, calls)}, limits, calls, fit_options(launcher));
   const int code = report(o, model, limits, calls);
   fmt::print("measured in {:.1f} s, fitted in {:.1f} s\n", measured, seconds_since(begin) - measured);
   return code;

@@ -5,6 +5,7 @@ usage: scripts/lint_rules.py [--self-test] [--options-table FILE]
   --self-test           instead: plants one violation of each rule in a scratch tree and expects it to be caught
   --options-table FILE  also: the README's table of variables must be the text in FILE
 """
+import os
 import pathlib
 import re
 import sys
@@ -124,8 +125,11 @@ def violations(root, table=None):
     tops = ("src", "include", "perf", "tests", "examples", "tools", "scripts", "cmake", "docs", "python", "README.md",
             "CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", ".ci")
     for path in files_below(root, *tops):
-        for found in text_violations(path.read_text(errors="replace")):
+        text = path.read_text(errors="replace")
+        for found in text_violations(text):
             yield (path.relative_to(root), *found)
+        if text.startswith("#!") and not os.access(path, os.X_OK):
+            yield path.relative_to(root), "executable", "it says which program runs it (#!) and cannot be run: chmod +x"
     if table is not None:
         for found in readme_violations((root / "README.md").read_text(), table):
             yield ("README.md", *found)
@@ -160,6 +164,7 @@ PLANTED = [  # file, its text, the rule that must catch it (None: nothing may)
     ("include/twohop/twohop.h", "#include <mpi.h>\n", "public header"),
     ("include/twohop/twohop_mpi.h", "#include <mpi.h>\n", None),
     ("tests/path.cpp", 'open("' + "/home" + '/me/x");\n', "absolute path"),
+    ("tests/script.py", "#!/usr/bin/env python3\n", "executable"),
     ("README.md", f"{TABLE_BEGIN}\nold\n{TABLE_END}\n", "variables"),
 ]
 

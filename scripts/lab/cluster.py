@@ -35,6 +35,7 @@ class Lab:
         self.folder, self.guests, self.switches, self.timers = None, [], [], []
         self.port = 29500
         self.pulled = set()
+        self.disturbed = False
         self.has_mpirun = False
 
     def __enter__(self):
@@ -104,12 +105,22 @@ class Lab:
 
     # ---- What happens to the wires ----
 
-    def set_loss(self, percent):
-        """Of the packets that each guest sends on each rail. A long queue: nothing else is to be lost."""
+    def disturb(self, loss=0, delay=0):
+        """Every packet that a guest sends on a rail: lost by so many per cent, late by so many milliseconds.
+
+        Until restore(). A long queue: nothing else is to be lost.
+        """
+        self.disturbed = True
+        how = ["netem", "limit", "100000", "loss", f"{loss}%", "delay", f"{delay}ms"]
         for guest in self.guests:
             for rail in range(self.rails):
-                how = ["replace", "dev", f"rail{rail}", "root", "netem", "limit", "100000", "loss", f"{percent}%"]
-                guest.run("tc", "qdisc", *(how if percent else ["delete", "dev", f"rail{rail}", "root"]))
+                guest.run("tc", "qdisc", "replace", "dev", f"rail{rail}", "root", *how)
+
+    def calm(self):
+        for guest in self.guests:
+            for rail in range(self.rails):
+                guest.run("tc", "qdisc", "delete", "dev", f"rail{rail}", "root")
+        self.disturbed = False
 
     def set_link(self, rail, up):
         (self.pulled.discard if up else self.pulled.add)(rail)
@@ -123,13 +134,15 @@ class Lab:
         timer.start()
 
     def restore(self):
-        """Forgets what was to happen, and puts cables back that were pulled."""
+        """Forgets what was to happen, puts back the cables that were pulled, disturbs no packet any more."""
         for timer in self.timers:
             timer.cancel()
             timer.join()
         self.timers.clear()
         for rail in self.pulled.copy():
             self.set_link(rail, True)
+        if self.disturbed:
+            self.calm()
 
     def hw_counters(self):
         """{(guest, rail): {counter: value}} of all Soft-RoCE devices."""

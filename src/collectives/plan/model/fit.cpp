@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace twohop {
 namespace {
@@ -14,6 +15,13 @@ constexpr double kLeastValue = 0.01;  // a member that is 0 starts here
 const ModelField& field_of(double NetworkModel::*member) {
   const auto& fields = model_fields();
   return *std::find_if(fields.begin(), fields.end(), [&](const ModelField& f) { return f.real == member; });
+}
+
+/// Of all ranks of the cluster.
+double busy_us(const Prediction& p, int nranks) {
+  double sum = 0;
+  for (const RankUse& rank : p.run.ranks) sum += rank.total_busy_us();
+  return sum * p.scale * nranks / static_cast<double>(p.run.ranks.size());
 }
 
 class Fit {
@@ -31,6 +39,7 @@ class Fit {
     }
     return model_;
   }
+  double error() const { return error_; }
 
  private:
   double error_of(const NetworkModel& m) const { return prediction_error(m, limits_, calls_); }
@@ -69,15 +78,23 @@ double prediction_error(const NetworkModel& model, const LayoutLimits& limits, c
     auto same = std::find_if(predictors.begin(), predictors.end(),
                              [&](const auto& p) { return &p->cluster() == c.cluster.get(); });
     if (same == predictors.end()) same = predictors.insert(same, std::make_unique<Predictor>(c.cluster, model, limits));
-    const double predicted = (*same)->predict(c.choice, c.collective, c.bytes, kEffort).time_us;
-    sum += std::abs(std::log(std::max(predicted, 1e-3) / std::max(c.time_us, 1e-3)));
+    const Prediction predicted = (*same)->predict(c.choice, c.collective, c.bytes, kEffort);
+    sum += std::abs(std::log(std::max(predicted.time_us, 1e-3) / std::max(c.time_us, 1e-3)));
+    if (c.core_us > 0) sum += std::max(0.0, std::log(busy_us(predicted, c.cluster->nranks()) / c.core_us));
   }
   return calls.empty() ? 0 : sum / static_cast<double>(calls.size());
 }
 
-NetworkModel fit_model(NetworkModel start, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls,
-                       const FitOptions& options) {
-  return Fit(std::move(start), limits, calls, options).run();
+NetworkModel fit_model(const std::vector<NetworkModel>& starts, const LayoutLimits& limits,
+                       const std::vector<MeasuredCall>& calls, const FitOptions& options) {
+  NetworkModel best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const NetworkModel& start : starts) {
+    Fit fit(start, limits, calls, options);
+    NetworkModel found = fit.run();
+    if (fit.error() < least) best = std::move(found), least = fit.error();
+  }
+  return best;
 }
 
 }  // namespace twohop

@@ -17,9 +17,11 @@ struct MeasuredCall {
   Collective collective = Collective::kAllReduce;
   uint64_t bytes = 0;
   double time_us = 0;
+  double core_us = 0;  // that all ranks together had a core, waiting included; 0: unknown
 };
 
-/// Mean of |ln(predicted / measured)|: 0.1 is about 10 %.
+/// Mean of |ln(predicted / measured)|: 0.1 is about 10 %. Work beyond the cores' time counts in the same way, so that
+/// what a slow wire costs is not taken for copying.
 double prediction_error(const NetworkModel& model, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls);
 
 struct FitOptions {
@@ -28,8 +30,9 @@ struct FitOptions {
   std::function<void(int pass, double error)> progress;
 };
 
-/// The same arguments give the same model.
-NetworkModel fit_model(NetworkModel start, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls,
-                       const FitOptions& options);
+/// The best of what the starts, one at least, lead to: one member at a time gets no fit from slow copies to a slow
+/// wire. The same arguments give the same model.
+NetworkModel fit_model(const std::vector<NetworkModel>& starts, const LayoutLimits& limits,
+                       const std::vector<MeasuredCall>& calls, const FitOptions& options);
 
 }  // namespace twohop

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How far are the model's predictions from measured times? Writes the table for docs/performance.md.
 
-usage: perf/model_error.py [--build build/release] [--wires softnic,netns] [--nodes 2,4] [--sizes 4K,64K,1M,16M,64M]
-                           [--schemes two-hop,flat] [--ranks-per-node 2] [--rate 1gbit] [--softnic-rate 2g]
+usage: perf/figures/model_error.py [--build build/release] [--wires softnic,netns] [--nodes 2,4] [--sizes 4K,64K,1M,16M,64M]
+                           [--schemes two-hop,flat] [--ranks-per-node 2] [--rate 1gbit] [--softnic-rate 1g]
                            [--iterations N] [--output FILE]
 
 Calls use 2 channels. For each wire a model is calibrated there first (perf/calibrate), then all schemes are measured (allreduce_perf) and
@@ -12,109 +12,58 @@ The last lines are the median error and the share of cells in which the predicte
 schemes differ by less than 5 % in measurement counts as won by either.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "integration"))
-sys.path.insert(0, str(ROOT / "tests" / "lab"))
-from job import Job  # noqa: E402
+import runs
+from namespaces import Namespaces
 
-UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 TIE = 1.05
+CHANNELS = {"TWOHOP_NCHANNELS": "2"}
 
 
-def size_of(text):
-    return int(float(text[:-1]) * UNITS[text[-1]]) if text[-1] in UNITS else int(text)
+class Place:
+    """Where ranks run; `how`: with what variables, and behind what."""
+
+    def __init__(self, options, nodes, variables, **how):
+        self.options, self.nodes, self.how = options, nodes, how
+        self.variables = {**CHANNELS, **variables}
+
+    def run(self, command):
+        nranks = self.nodes * self.options.ranks_per_node
+        return runs.run_ranks(nranks, [str(word) for word in command], environment=self.variables, timeout=600, **self.how)[0]
 
 
-class Softnic:
-    """Virtual nodes on this machine over the emulated device."""
-
-    name = "softnic"
-
-    def __init__(self, options, nodes):
-        self.options, self.nodes = options, nodes
-        self.domain = f"model{os.getpid()}n{nodes}"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def variables(self):
-        return {"TWOHOP_NET": "softnic", "TWOHOP_NCHANNELS": "2", "SOFTNIC": f"devices=1,domain={self.domain},rate={self.options.softnic_rate}",
-                "TWOHOP_RANKS_PER_NODE": str(self.options.ranks_per_node)}
-
-    def prefix(self, _rank):
-        return []
+@contextlib.contextmanager
+def softnic(options, nodes):
+    """Virtual nodes on this machine, each with an emulated device of its own."""
+    device = f"devices=1,domain=model{os.getpid()}n{nodes},rate={options.softnic_rate}"
+    yield Place(options, nodes, {"TWOHOP_NET": "softnic", "TWOHOP_RANKS_PER_NODE": str(options.ranks_per_node)},
+                of_rank=lambda rank: {"SOFTNIC": f"{device},host={rank // options.ranks_per_node}"})
 
 
-class Namespaces:
+@contextlib.contextmanager
+def netns(options, nodes):
     """Network namespaces with a rate limit on both ends of each link."""
-
-    name = "netns"
-
-    def __init__(self, options, nodes):
-        import netns_test
-        self.options, self.nodes = options, nodes
-        self.cluster = netns_test.Cluster(nodes)
-
-    def __enter__(self):
-        import netns_test
-        self.cluster.__enter__()
-        try:
-            limit = ["root", "tbf", "rate", self.options.rate, "burst", "256kb", "latency", "20ms"]
-            for i, name in enumerate(self.cluster.names):
-                for space, device in ((name, "eth0"), (self.cluster.hub, f"v{i}")):
-                    subprocess.run(["ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", device, *limit], check=True)
-        except BaseException:
-            self.cluster.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.cluster.__exit__()
-
-    def variables(self):
-        return {"TWOHOP_NET": "tcp", "TWOHOP_NCHANNELS": "2", "MASTER_ADDR": self.cluster.address(0), "TWOHOP_SOCKET_IFNAME": "=eth0"}
-
-    def prefix(self, rank):
-        return ["ip", "netns", "exec", self.cluster.names[rank // self.options.ranks_per_node]]
+    with Namespaces(nodes, options.rate) as hosts:
+        yield Place(options, nodes, {"TWOHOP_NET": "tcp", "MASTER_ADDR": hosts.address(0), "TWOHOP_SOCKET_IFNAME": "=eth0"},
+                    prefix=lambda rank: hosts.inside(rank // options.ranks_per_node))
 
 
-WIRES = {"softnic": Softnic, "netns": Namespaces}
+WIRES = {"softnic": softnic, "netns": netns}
+BASES = {"softnic": "softnic", "netns": "tcp"}
 
 
-def why_not(wire):
-    if wire != "netns":
-        return None
-    import netns_test
-    return netns_test.why_not()
-
-
-def run_ranks(place, command, seconds):
-    nranks = place.nodes * place.options.ranks_per_node
-    with Job(nranks, [str(c) for c in command], place.variables(), prefix=place.prefix) as job:
-        job.until_ended(seconds)
-        for rank in job.ranks:
-            if rank.process.returncode != 0:
-                raise RuntimeError(job.story())
-        return job.ranks[0].text
-
-
-def calibrate(place, model):
+def calibrate(wire, place, model):
     build = pathlib.Path(place.options.build)
-    text = run_ranks(place, [build / "perf" / "calibrate", "-o", model, "--base",
-                             "softnic" if place.name == "softnic" else "tcp"], 600)
-    print(f"# {place.name}, {place.nodes} nodes: calibrated\n{text}", file=sys.stderr)
+    text = place.run([build / "perf" / "calibrate", "-o", model, "--base", BASES[wire]])
+    print(f"# {wire}, {place.nodes} nodes: calibrated\n{text}", file=sys.stderr)
 
 
 def measure(place, folder):
@@ -123,8 +72,8 @@ def measure(place, folder):
     times = {}
     for size in place.options.sizes:
         iterations = place.options.iterations or max(3, min(200, (8 << 20) // size))
-        run_ranks(place, [build / "perf" / "allreduce_perf", "-b", size, "-e", size, "-n", iterations, "-w", 2, "-c", 0,
-                          "--scheme", ",".join(place.options.schemes), "--json", report], 600)
+        place.run([build / "perf" / "allreduce_perf", "-b", size, "-e", size, "-n", iterations, "-w", 2, "-c", 0,
+                   "--scheme", ",".join(place.options.schemes), "--json", report])
         for row in json.loads(report.read_text())["results"]:
             if not row["in_place"]:
                 times[row["scheme"], row["bytes"]] = row["time_us"]["median"]
@@ -144,14 +93,14 @@ def predict(place, model):
     return times
 
 
-def cells(place, model, folder):
+def cells(wire, place, model, folder):
     measured, predicted = measure(place, folder), predict(place, model)
     for size in place.options.sizes:
         schemes = place.options.schemes
         best = min(schemes, key=lambda s: predicted[s, size])
         won = measured[best, size] <= TIE * min(measured[s, size] for s in schemes)
         for scheme in schemes:
-            yield {"wire": place.name, "nodes": place.nodes, "size": size, "scheme": scheme,
+            yield {"wire": wire, "nodes": place.nodes, "size": size, "scheme": scheme,
                    "measured": measured[scheme, size], "predicted": predicted[scheme, size], "winner": best, "won": won}
 
 
@@ -172,15 +121,15 @@ def table(rows):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words = lambda text: text.split(",")  # noqa: E731
-    parser.add_argument("--build", default=str(ROOT / "build" / "release"))
+    parser.add_argument("--build", default=os.path.join(runs.ROOT, "build", "release"))
     parser.add_argument("--wires", type=words, default=list(WIRES))
     parser.add_argument("--nodes", type=lambda t: [int(n) for n in t.split(",")], default=[2, 4])
-    parser.add_argument("--sizes", type=lambda t: [size_of(s) for s in t.split(",")],
-                        default=[size_of(s) for s in ("4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M")])
+    parser.add_argument("--sizes", type=lambda t: [runs.bytes_of(s) for s in t.split(",")],
+                        default=[runs.bytes_of(s) for s in ("4K", "16K", "64K", "256K", "1M", "4M", "16M", "64M")])
     parser.add_argument("--schemes", type=words, default=["two-hop", "flat"])
     parser.add_argument("--ranks-per-node", type=int, default=2)
     parser.add_argument("--rate", default="1gbit", help="of each namespace's link")
-    parser.add_argument("--softnic-rate", default="2g", help="of each emulated port; 0: no limit, the cores are")
+    parser.add_argument("--softnic-rate", default="1g", help="of each emulated port")
     parser.add_argument("--iterations", type=int, default=0, help="0: by size")
     parser.add_argument("--output", help="also write the table into this file")
     return parser.parse_args()
@@ -188,20 +137,18 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces and ranks are cleaned up
     rows = []
     for wire in options.wires:
-        reason = why_not(wire)
-        if reason:
-            print(f"{wire} skipped: {reason}", file=sys.stderr)
+        if wire == "netns" and os.geteuid() != 0:
+            print("netns skipped: network namespaces need root", file=sys.stderr)
             continue
         with tempfile.TemporaryDirectory() as folder:
             model = pathlib.Path(folder) / "model.json"
             for i, nodes in enumerate(options.nodes):
                 with WIRES[wire](options, nodes) as place:
                     if i == 0:  # the larger clusters are predicted from the smallest one's model
-                        calibrate(place, model)
-                    rows += cells(place, model, pathlib.Path(folder))
+                        calibrate(wire, place, model)
+                    rows += cells(wire, place, model, pathlib.Path(folder))
     if not rows:
         return 77
     text = table(rows)
