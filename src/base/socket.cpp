@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 
 namespace twohop {
 namespace {
@@ -58,11 +57,12 @@ bool connected_to_itself(int fd) {
          std::memcmp(&mine, &theirs, mine_len) == 0;
 }
 
-/// One try; the errno of its failure, 0 when `fd` is connected, ETIMEDOUT at the deadline.
-int try_connect(int fd, const SocketAddress& address, Deadline deadline) {
+/// One try; the errno of its failure, 0 when `fd` is connected, ETIMEDOUT at the deadline, ECANCELED when stopped.
+int try_connect(int fd, const SocketAddress& address, Deadline deadline, int stop_fd) {
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
     if (errno != EINPROGRESS && errno != EINTR) return errno;
-    auto ready = wait_for_fd(fd, POLLOUT, deadline);
+    auto ready = wait_for_fd(fd, POLLOUT, deadline, stop_fd);
+    if (!ready && ready.error().code == twohopAborted) return ECANCELED;
     if (!ready) return ready.error().code == twohopTimeout ? ETIMEDOUT : ready.error().sys_errno;
     int err = 0;
     socklen_t length = sizeof err;
@@ -101,10 +101,11 @@ int poll_timeout_ms(Deadline deadline) {
   return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
 }
 
-Result<> wait_for_fd(int fd, short events, Deadline deadline) {
+Result<> wait_for_fd(int fd, short events, Deadline deadline, int stop_fd) {
   for (;;) {
-    pollfd p{fd, events, 0};
-    const int n = poll(&p, 1, poll_timeout_ms(deadline));
+    pollfd p[2] = {{fd, events, 0}, {stop_fd, POLLIN, 0}};  // poll ignores negative ones
+    const int n = poll(p, 2, poll_timeout_ms(deadline));
+    if (n > 0 && p[1].revents != 0) return make_error(twohopAborted, "waiting was stopped");
     if (n > 0) return {};
     if (n < 0 && errno != EINTR) return system_error(errno, "poll failed");
     if (n == 0 && Clock::now() >= deadline) return make_error(twohopTimeout, "the deadline passed");
@@ -129,19 +130,22 @@ Result<SocketAddress> local_address(int fd) {
   return a;
 }
 
-Result<Fd> connect_to(const SocketAddress& address, Deadline deadline) {
+Result<Fd> connect_to(const SocketAddress& address, Deadline deadline, int stop_fd) {
   for (milliseconds pause = kRetryMin;; pause = std::min(2 * pause, kRetryMax)) {
     Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd) return system_error(errno, "cannot open a socket to connect to {}", address.to_string());
     // The port that the kernel picks for this end may be the one on which somebody here is about to listen.
     set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-    const int err = try_connect(fd.get(), address, deadline);
+    const int err = try_connect(fd.get(), address, deadline, stop_fd);
     if (err == 0) {
       tune_socket(fd.get());
       return Result<Fd>(std::move(fd));
     }
-    if (!worth_retrying(err) || Clock::now() + pause >= deadline) return connect_error(address, err);
-    std::this_thread::sleep_for(pause);
+    const bool retried = worth_retrying(err) && Clock::now() + pause < deadline;
+    pollfd stop{stop_fd, POLLIN, 0};
+    if (err == ECANCELED || (retried && poll(&stop, 1, static_cast<int>(pause.count())) > 0))
+      return make_error(twohopAborted, "connecting to {} was stopped", address.to_string());
+    if (!retried) return connect_error(address, err);
   }
 }
 

@@ -55,8 +55,9 @@ Result<Fd> listen_on(const SocketAddress& address, int backlog = 1024);
 Result<SocketAddress> local_address(int fd);
 
 /// Connects, retrying refused connections until the deadline. The socket is non-blocking, TCP_NODELAY, with keepalive
-/// set so that a lost host is noticed in under 10 s while nothing is in flight.
-Result<Fd> connect_to(const SocketAddress& address, Deadline deadline);
+/// set so that a lost host is noticed in under 10 s while nothing is in flight. twohopAborted when stop_fd becomes
+/// readable.
+Result<Fd> connect_to(const SocketAddress& address, Deadline deadline, int stop_fd = -1);
 /// The same socket options for an accepted socket.
 void tune_socket(int fd);
 
@@ -67,8 +68,9 @@ void fail_when_unacknowledged(int fd, std::chrono::milliseconds limit);
 
 /// Milliseconds for poll() until the deadline, rounded up; 0 once it has passed, 60 s at most.
 int poll_timeout_ms(Deadline deadline);
-/// Waits for any of `events` (or an error or hang-up) on fd; twohopTimeout at the deadline.
-Result<> wait_for_fd(int fd, short events, Deadline deadline);
+/// Waits for any of `events` (or an error or hang-up) on fd; twohopTimeout at the deadline, twohopAborted when stop_fd
+/// becomes readable.
+Result<> wait_for_fd(int fd, short events, Deadline deadline, int stop_fd = -1);
 
 /// Whole buffers or an error; a peer that closed gives twohopRemoteError, a passed deadline twohopTimeout.
 Result<> send_all(int fd, std::span<const std::byte> data, Deadline deadline);

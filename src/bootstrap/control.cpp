@@ -11,6 +11,7 @@
 #include "base/options.hpp"
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/tree.hpp"
+#include "bootstrap/tree_alarm.hpp"
 #include "bootstrap/unique_id.hpp"
 #include "bootstrap/watcher.hpp"
 #include "bootstrap/wire.hpp"
@@ -76,6 +77,11 @@ class TreeControl final : public Control {
     // The others would only see that this rank has left: they are to have the same error.
     if (!all && all.error().code == twohopTimeout) tree_->announce(all.error());
     return all;
+  }
+
+  Result<std::unique_ptr<Alarm>> set_alarm() override {
+    if (watched_) return make_error(twohopInternalError, "set_alarm after watch");
+    return TreeAlarm::set(tree_, watcher_);
   }
 
   void watch(FailureHandler on_failure, std::function<Standing()> standing) override {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/handshake.hpp"
@@ -30,6 +31,18 @@ class Control {
 
   /// Every rank's bytes (at most 64 KiB each, sizes may differ), by rank. Collective; blocks. Only before watch().
   virtual Result<std::vector<Bytes>> all_gather(std::span<const std::byte> mine, Deadline deadline) = 0;
+
+  /// The watcher thread listens while this rank waits for something else than an exchange.
+  class Alarm {
+   public:
+    virtual ~Alarm() = default;
+    /// Readable once a rank was lost, has left or has announced a failure.
+    virtual int fd() const = 0;
+    /// What the next exchange would end with.
+    virtual std::optional<Error> failure() const = 0;
+  };
+  /// No exchange before it is destroyed. Only before watch().
+  virtual Result<std::unique_ptr<Alarm>> set_alarm() = 0;
 
   /// Called once at most, from the watcher thread: a rank was lost, or announced an error. error.rank is that rank.
   using FailureHandler = std::function<void(const Error&)>;

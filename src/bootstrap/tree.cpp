@@ -42,6 +42,11 @@ void Tree::expect_prompt_reading() {
     if (link.open()) fail_when_unacknowledged(link.fd(), kLostHostAfter);
 }
 
+std::optional<Error> Tree::failure() {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 void Tree::announce(const Error& error) {
   const std::lock_guard lock(mutex_);
   Error named = error;

@@ -32,6 +32,9 @@ class Tree : public Watched {
   Result<std::vector<Bytes>> all_gather(std::span<const std::byte> mine, Deadline deadline);
 
   void set_handler(FailureHandler handler);
+  /// That a rank has left before an exchange is a failure too.
+  void fail_if_left();
+  std::optional<Error> failure();
   /// Floods an error of this rank; the handler is not called for it.
   void announce(const Error& error);
   /// The rank leaves. Afterwards the handler does not run and will not.

@@ -12,6 +12,14 @@ namespace {
 
 constexpr int kSliceMs = 100;  // an announcement by another thread of this process does not wake the poll
 
+Error left(const TreeLink& link) {
+  Error e = make_error(twohopRemoteError,
+                       "rank {} ({}) left the communicator while it was being set up; see its own output for the cause",
+                       link.rank(), link.identity());
+  e.rank = link.rank();
+  return e;
+}
+
 }  // namespace
 
 /// The entries of this rank and of all below it, once all have come.
@@ -56,13 +64,14 @@ bool Tree::awaited(const Gather& g, const TreeLink& link) const {
 void Tree::fail_if_cut_off(const Gather& g) {
   for (const TreeLink& link : links_) {
     if (!awaited(g, link) || (link.open() && !link.goodbye_received)) continue;
-    Error e =
-        make_error(twohopRemoteError,
-                   "rank {} ({}) left the communicator while it was being set up; see its own output for the cause",
-                   link.rank(), link.identity());
-    e.rank = link.rank();
-    fail(std::move(e), nullptr);
+    fail(left(link), nullptr);
   }
+}
+
+void Tree::fail_if_left() {
+  const std::lock_guard lock(mutex_);
+  for (const TreeLink& link : links_)
+    if (link.goodbye_received) fail(left(link), nullptr);
 }
 
 void Tree::exchange_frames() {

@@ -279,6 +279,14 @@ bool Process::damages(uint32_t device, uint32_t length) {
   return false;
 }
 
+bool Process::loses_receive(uint32_t device) {
+  if (settings_.starvations.empty()) return false;
+  const uint64_t now = ++receives_[device];
+  for (const Starvation& s : settings_.starvations)
+    if (s.device == device && now >= s.nth) return true;
+  return false;
+}
+
 int Process::refusal(Refusal what) {
   if (settings_.refusals.empty()) return 0;
   const uint64_t now = ++calls_[static_cast<size_t>(what)];

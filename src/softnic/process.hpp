@@ -54,6 +54,7 @@ class Process : public std::enable_shared_from_this<Process> {
   uint32_t fault_for(uint32_t device, uint32_t opcode);
   // Whether this write of a device is one whose bytes were asked to be damaged.
   bool damages(uint32_t device, uint32_t length);
+  bool loses_receive(uint32_t device);
   // This call of a function: the errno with which it was asked to fail, else 0.
   int refusal(Refusal what);
   // False: the registration would exceed memlock=.
@@ -105,8 +106,9 @@ class Process : public std::enable_shared_from_this<Process> {
   size_t open_channels_ = 0;
 
   std::atomic<uint64_t> requests_[kMaxDevices][5]{};
-  std::atomic<uint64_t> writes_[kMaxDevices]{};  // with bytes, while some are to be damaged
-  std::atomic<uint64_t> calls_[kRefusals]{};     // of functions that may be refused
+  std::atomic<uint64_t> writes_[kMaxDevices]{};    // with bytes, while some are to be damaged
+  std::atomic<uint64_t> receives_[kMaxDevices]{};  // while some are to be lost
+  std::atomic<uint64_t> calls_[kRefusals]{};       // of functions that may be refused
   std::atomic<uint64_t> pinned_bytes_{0};
 
   std::thread helper_;

@@ -12,6 +12,7 @@ int add_receive(LocalQp& qp, const ibv_recv_wr& wr) {
   if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > qp.init.cap.max_recv_sge) return EINVAL;
   uint64_t head = shared.rq_head.load();
   if (head - shared.rq_tail.load() >= shared.rq_depth) return ENOMEM;
+  if (qp.process->loses_receive(shared.device)) return 0;
   RecvEntry& entry = qp.process->domain()->at<RecvEntry>(shared.rq_ring)[head % shared.rq_depth];
   entry.wr_id = wr.wr_id;
   entry.sge_count = static_cast<uint32_t>(wr.num_sge);

@@ -127,6 +127,15 @@ bool read_corruption(std::string_view text, Settings* out) {
   return true;
 }
 
+bool read_starvation(std::string_view text, Settings* out) {
+  Starvation starvation{};
+  if (!read_device(take(&text, ':'), &starvation.device) || take(&text, ':') != "recv" ||
+      !read_whole(text, 1, UINT64_MAX, &starvation.nth))
+    return false;
+  out->starvations.push_back(starvation);
+  return true;
+}
+
 bool read_mtu(std::string_view text, Settings* out) {
   uint64_t mtu = 0;
   if (!read_whole(text, 256, 4096, &mtu) || (mtu & (mtu - 1)) != 0) return false;
@@ -240,6 +249,7 @@ constexpr Row kRows[] = {
     {"fail", read_fault,
      "DEVICE:WHAT:N:STATUS as in dev1:qp-send:100:REM_OP_ERR; WHAT is qp-send, write, send, read or atomic"},
     {"corrupt", read_corruption, "DEVICE:write:N as in dev0:write:100"},
+    {"starve", read_starvation, "DEVICE:recv:N as in dev0:recv:100"},
     {"refuse", read_refusal,
      "FUNCTION:N:ERRNO as in create_cq:1:ENOMEM; FUNCTION is open_device, create_comp_channel, create_cq, create_qp, "
      "to_init, to_rtr, to_rts or reg_mr; ERRNO is EACCES, ENOENT, ENOMEM, EMFILE, EINVAL, ENODEV, ENODATA, EFAULT, "

@@ -42,6 +42,12 @@ struct Corruption {
   uint64_t nth;
 };
 
+// Of the receives that this process posts on a device, the nth and all after it are lost.
+struct Starvation {
+  unsigned device;
+  uint64_t nth;
+};
+
 // A function that fails when it is called for the nth time by this process, counted from 1.
 enum class Refusal : uint8_t { kOpenDevice, kCompChannel, kCreateCq, kCreateQp, kToInit, kToRtr, kToRts, kRegMr };
 constexpr size_t kRefusals = 8;
@@ -70,6 +76,7 @@ struct Settings {
   std::vector<PortChange> port_changes;
   std::vector<Fault> faults;
   std::vector<Corruption> corruptions;
+  std::vector<Starvation> starvations;
   std::vector<Refused> refusals;
 
   bool is_infiniband(unsigned device) const {

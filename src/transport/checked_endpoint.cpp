@@ -65,7 +65,7 @@ uint64_t check_piece_bytes(uint64_t bytes) {
 }
 
 Result<> CheckedEndpoint::connect(std::vector<OutLink> out, std::vector<InLink> in,
-                                  std::span<const Bytes> all_addresses, Deadline deadline) {
+                                  std::span<const Bytes> all_addresses, Deadline deadline, int stop_fd) {
   out_ = out;
   in_ = in;
   sources_.resize(out.size() * kMaxPutsInFlight);
@@ -82,7 +82,7 @@ Result<> CheckedEndpoint::connect(std::vector<OutLink> out, std::vector<InLink> 
     in.push_back(record_link(in_[i]));
     in.back().inbox = std::as_writable_bytes(std::span(received_).subspan(i * kMaxPutsInFlight, kMaxPutsInFlight));
   }
-  return inner_->connect(std::move(out), std::move(in), all_addresses, deadline);
+  return inner_->connect(std::move(out), std::move(in), all_addresses, deadline, stop_fd);
 }
 
 void CheckedEndpoint::put(size_t out_link, const CallTag& tag, std::span<const PutRun> runs) {

@@ -51,7 +51,7 @@ class CheckedEndpoint final : public Endpoint {
   Bytes address() const override { return inner_->address(); }
   /// The tags of the links must be below 2^15: the rest names the links of the records.
   Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
-                   Deadline deadline) override;
+                   Deadline deadline, int stop_fd) override;
   OutLink& out(size_t i) override { return out_[i]; }
   InLink& in(size_t i) override { return in_[i]; }
 

@@ -133,9 +133,10 @@ class Endpoint {
   /// Connects all links; every rank calls it at the same time. out/in are the links that start/end at this rank, out
   /// with inbox_bytes set and in with inbox memory set (the memory is the caller's and outlives the endpoint);
   /// all_addresses is indexed by rank. The links are stored at stable addresses: out(i)/in(i) have the order given
-  /// here.
+  /// here. Ends with twohopAborted when stop_fd becomes readable while it waits for a connection; with established
+  /// ones it waits for their other ends, whose own connect() ends too.
   virtual Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
-                           Deadline deadline) = 0;
+                           Deadline deadline, int stop_fd = -1) = 0;
   virtual OutLink& out(size_t i) = 0;
   virtual InLink& in(size_t i) = 0;
 

@@ -4,6 +4,7 @@
 //   FAULT_CALL=connect:2:kill     at its second connect() the process is killed (stop: stopped; exit: ends)
 //   FAULT_CALL=any:17:kill        at the 17th call of any of the functions below
 //   FAULT_CALL=memfd_create:1:28  the first one fails with that errno
+//   FAULT_CALL=link:1:kill        at the first connect() or accept4() of a data connection: of IP, and after a memfd
 //   FAULT_CALL=sendmsg:9:cut      the socket of the ninth is shut down, as when a connection breaks
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -22,16 +23,30 @@
 
 static char g_function[32], g_action[16];
 static long g_nth;
-static atomic_long g_calls;
+static atomic_long g_calls, g_memfds;
 
 __attribute__((constructor)) static void read_settings(void) {
   const char* text = getenv("FAULT_CALL");
   if (text == NULL || sscanf(text, "%31[^:]:%ld:%15s", g_function, &g_nth, g_action) != 3) g_nth = -1;
 }
 
+// Of sockets that are made once this process has windows, only those between ranks are of IP.
+static int makes_link(const char* function, int fd) {
+  struct sockaddr_storage a;
+  socklen_t n = sizeof a;
+  if (strcmp(function, "connect") != 0 && strcmp(function, "accept4") != 0) return 0;
+  return g_memfds > 0 && getsockname(fd, (struct sockaddr*)&a, &n) == 0 && a.ss_family != AF_UNIX;
+}
+
+static int is_meant(const char* function, int fd) {
+  if (strcmp(g_function, "link") == 0) return makes_link(function, fd);
+  return strcmp(g_function, "any") == 0 || strcmp(g_function, function) == 0;
+}
+
 // Whether the call must fail, with errno set.
 static int fault(const char* function, int fd) {
-  if (g_nth < 0 || (strcmp(g_function, "any") != 0 && strcmp(g_function, function) != 0)) return 0;
+  if (strcmp(function, "memfd_create") == 0) atomic_fetch_add(&g_memfds, 1);
+  if (g_nth < 0 || !is_meant(function, fd)) return 0;
   if (atomic_fetch_add(&g_calls, 1) + 1 != g_nth) return 0;
   if (strcmp(g_action, "kill") == 0) kill(getpid(), SIGKILL);
   if (strcmp(g_action, "stop") == 0) kill(getpid(), SIGSTOP);

@@ -98,7 +98,7 @@ class Cell:
         return self.late(job, ends) or self.leaks(job, others, result)
 
     def late(self, job, ends):
-        since = [e["t"] for r in job.ranks for e in r.find("fault")]
+        since = [e["t"] for r in job.ranks for e in r.find("starting" if self.call else "fault")]
         if self.within_s is None or not since:
             return None
         took = max(e["t"] for e in ends.values()) - max(since)
@@ -161,6 +161,16 @@ def bootstrap_steps(thorough):
                                mixed=True, environment={"TWOHOP_INIT_TIMEOUT_S": "8"})
 
 
+def links_are_made(thorough):
+    """A rank that ends while data connections are made: who waits for one of them hears of it by the control channel."""
+    for transport in ("tcp", "softnic"):
+        for victim in (1, 2):  # connects; accepts
+            for nth in (1, 2) if thorough and transport == "tcp" else (1,):
+                yield Cell(f"bootstrap/kill/links/rank{victim}/{nth}", transport, victim=victim,
+                           call=f"link:{nth}:kill", expect=(REMOTE_ERROR,), says="rank .* was lost", within_s=10,
+                           environment={"TWOHOP_INIT_TIMEOUT_S": "30"})
+
+
 def system_refuses(thorough):
     """System calls that fail: too few descriptors, no memory for windows, connections that break."""
     enomem, emfile, enospc = 12, 24, 28
@@ -193,6 +203,9 @@ def devices_fail(thorough):
             yield Cell(f"cqe-one-of-two/{status}/{nth}", "softnic", moment="mid-call",
                        softnic=f"devices=2,fail=dev0:write:{nth}:{status}",
                        expect=(OK,) if status in OF_THE_RAIL else (OK, REMOTE_ERROR))
+    # The receiver is not ready, really, and the device tries that for ever: the transport has to notice.
+    yield Cell("rnr", "softnic", moment="mid-call", softnic="devices=1,starve=dev0:recv:20", expect=(REMOTE_ERROR,),
+               says="twohop gave up.* no receive posted", within_s=20)
     for at in ("30ms", "100ms", "300ms") if thorough else ("100ms",):
         yield Cell(f"port-down-one-of-two/{at}", "softnic", moment="mid-call", softnic=f"devices=2,down=dev1@{at}", cold=True)
     for at in ("0ms", "50ms", "200ms") if thorough else ("100ms",):
@@ -221,7 +234,7 @@ def disks_full(_):
 
 
 def cells(thorough):
-    for family in (ranks_that_suffer, bootstrap_steps, system_refuses, devices_fail, disks_full):
+    for family in (ranks_that_suffer, bootstrap_steps, links_are_made, system_refuses, devices_fail, disks_full):
         yield from family(thorough)
 
 

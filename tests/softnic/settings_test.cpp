@@ -38,6 +38,11 @@ TEST(Settings, ListsOfChangesAndFaults) {
   ASSERT_EQ(s.corruptions.size(), 1u);
   EXPECT_EQ(s.corruptions[0].device, 1u);
   EXPECT_EQ(s.corruptions[0].nth, 7u);
+  EXPECT_TRUE(s.starvations.empty());
+  s.starvations = read("starve=dev2:recv:9").starvations;
+  ASSERT_EQ(s.starvations.size(), 1u);
+  EXPECT_EQ(s.starvations[0].device, 2u);
+  EXPECT_EQ(s.starvations[0].nth, 9u);
   ASSERT_EQ(s.port_changes.size(), 2u);
   EXPECT_FALSE(s.port_changes[0].up);
   EXPECT_EQ(s.port_changes[1].at_ns, 5'000'000'000u);

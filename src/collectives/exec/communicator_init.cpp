@@ -163,7 +163,9 @@ Result<> CommunicatorInit::connect() {
   comm_->limits_.inbox_bytes = map.inbox_bytes;
   comm_->limits_.chunk_bytes = largest_chunk();
   comm_->limits_.max_channels = config_.nchannels;
-  const Result<> connected = connect_links();
+  const Result<> connected = while_listening(&CommunicatorInit::connect_links);
+  // Others may wait for this rank's connections, and not for its word yet.
+  if (!connected) comm_->control_->announce(connected.error());
   auto all = share(connected ? Result<Json>(Json(rank_)) : Result<Json>(connected.error()));
   if (!all) return all.error();
   ExecutionContext context;

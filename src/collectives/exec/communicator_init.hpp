@@ -42,6 +42,7 @@ class CommunicatorInit {
   WindowMap window_map() const;
   Result<> connect();
   Result<> connect_links();
+  Result<> while_listening(Result<> (CommunicatorInit::*step)());
   Result<> connect_all(Endpoint& endpoint, const LinkTable& links, const std::function<std::byte*(size_t)>& inbox_of,
                        uint64_t half_inbox_bytes, std::span<const Bytes> addresses);
   NodeMembers members() const;
@@ -77,6 +78,7 @@ class CommunicatorInit {
   std::vector<Bytes> addresses_;
   std::vector<std::vector<int>> rails_;  // by rank: numbers of its own
   std::vector<LinkTable> tables_;        // of the node's ranks
+  int alarm_fd_ = -1;                    // readable when waiting for a connection is in vain
   GpuParts gpu_;                         // runtime is null where calls on GPU memory are not possible
   std::vector<std::string> gpu_identities_;
   std::vector<Bytes> gpu_addresses_;

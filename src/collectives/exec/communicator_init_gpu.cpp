@@ -183,7 +183,7 @@ Result<> CommunicatorInit::make_gpu_execution() {
     comm_->gpu_ = std::move(*made);
   else
     done = made.error();
-  if (done && comm_->gpu_->endpoint()) done = connect_gpu_links();
+  if (done && comm_->gpu_->endpoint()) done = while_listening(&CommunicatorInit::connect_gpu_links);
   if (done) done = comm_->gpu_->begin(comm_->gpu_hooks());
   auto all = share(done ? Result<Json>(Json(rank_)) : Result<Json>(done.error()));
   if (!all) return all.error();

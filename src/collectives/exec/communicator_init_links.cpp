@@ -1,5 +1,8 @@
 // How large are a rank's windows and inboxes, and how do its links get connected?
+#include <poll.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "collectives/exec/communicator_init.hpp"
 
@@ -37,6 +40,23 @@ WindowMap CommunicatorInit::window_map() const {
   return map;
 }
 
+/// A step that waits for connections of other ranks. It ends when one of them is lost or gives up; a connection that
+/// breaks is then not the cause, which comes over the control channel, a little later perhaps.
+Result<> CommunicatorInit::while_listening(Result<> (CommunicatorInit::*step)()) {
+  constexpr std::chrono::milliseconds kGraceTime{500};
+  if (comm_->cluster_.nnodes() == 1) return (this->*step)();
+  auto alarm = comm_->control_->set_alarm();
+  if (!alarm) return alarm.error();
+  alarm_fd_ = (*alarm)->fd();
+  auto done = (this->*step)();
+  const int fd = std::exchange(alarm_fd_, -1);
+  if (done) return done;
+  if (done.error().scope == Scope::kPeer)
+    (void)wait_for_fd(fd, POLLIN, std::min(deadline_, std::chrono::steady_clock::now() + kGraceTime));
+  const auto cause = (*alarm)->failure();
+  return cause ? Result<>(*cause) : done;
+}
+
 Result<> CommunicatorInit::connect_links() {
   if (comm_->cluster_.nnodes() == 1) {
     comm_->endpoint_.reset();
@@ -69,7 +89,7 @@ Result<> CommunicatorInit::connect_all(Endpoint& endpoint, const LinkTable& link
     link.max_in_flight = max_in_flight;
     in.push_back(link);
   }
-  return endpoint.connect(std::move(out), std::move(in), addresses, deadline_);
+  return endpoint.connect(std::move(out), std::move(in), addresses, deadline_, alarm_fd_);
 }
 
 }  // namespace twohop

@@ -29,12 +29,12 @@ Result<> TcpEndpoint::open_connections(std::vector<Pair> pairs) {
 }
 
 Result<> TcpEndpoint::connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
-                              Deadline deadline) {
+                              Deadline deadline, int stop_fd) {
   TWOHOP_CHECK(connector_, "connect() is called twice at rank {}", rank_);
   out_ = std::move(out);
   in_ = std::move(in);
   std::vector<Pair> pairs = group_links(rank_, out_, in_, true);
-  if (auto r = connector_->connect(pairs, all_addresses, agree_on_links, deadline); !r) return die(r.error());
+  if (auto r = connector_->connect(pairs, all_addresses, agree_on_links, deadline, stop_fd); !r) return die(r.error());
   connector_.reset();
   if (auto r = open_connections(std::move(pairs)); !r) return die(r.error());
   log_debug("rank {}: tcp endpoint with {} connections, {} out and {} in links", rank_, connections_.size(),

@@ -23,7 +23,7 @@ class TcpEndpoint final : public Endpoint {
   const char* name() const override { return "tcp"; }
   Bytes address() const override { return address_; }
   Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
-                   Deadline deadline) override;
+                   Deadline deadline, int stop_fd) override;
   OutLink& out(size_t i) override { return out_[i]; }
   InLink& in(size_t i) override { return in_[i]; }
 

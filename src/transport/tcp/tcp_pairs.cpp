@@ -2,6 +2,7 @@
 // No payload moves here.
 #include "transport/tcp/tcp_pairs.hpp"
 
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -16,8 +17,7 @@
 namespace twohop::tcp {
 namespace {
 
-constexpr size_t kMaxNamedPairs = 8;              // in a message
-constexpr std::chrono::seconds kConnectSlice{2};  // how soon a failed accepting side ends the connecting side
+constexpr size_t kMaxNamedPairs = 8;  // in a message
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -66,13 +66,16 @@ Error missing_peers(std::span<const Pair> pairs) {
   return e;
 }
 
-/// connect_to(), unless `stop` is set meanwhile.
-Result<Fd> connect_unless(const std::atomic<bool>& stop, const SocketAddress& address, Deadline deadline) {
-  for (;;) {
-    auto fd = connect_to(address, std::min(deadline, std::chrono::steady_clock::now() + kConnectSlice));
-    if (fd || fd.error().code != twohopTimeout) return fd;
-    if (stop || std::chrono::steady_clock::now() >= deadline) return fd;
+/// A descriptor that is readable when one of these is; negative ones do not count.
+Result<Fd> any_of(std::initializer_list<int> fds) {
+  Fd any(::epoll_create1(EPOLL_CLOEXEC));
+  for (int fd : fds) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (any && fd >= 0 && ::epoll_ctl(any.get(), EPOLL_CTL_ADD, fd, &event) != 0) any.reset();
   }
+  if (any) return Result<Fd>(std::move(any));
+  return system_error(errno, "epoll for the data connections");
 }
 
 }  // namespace
@@ -118,12 +121,12 @@ std::vector<Pair> group_links(int rank, std::span<OutLink> out, std::span<InLink
   return pairs;
 }
 
-Result<> PairConnector::connect_higher(std::span<Pair> pairs, std::span<const Bytes> all_addresses,
-                                       const std::atomic<bool>& stop, Deadline deadline) {
+Result<> PairConnector::connect_higher(std::span<Pair> pairs, std::span<const Bytes> all_addresses, int stop_fd,
+                                       Deadline deadline) {
   for (Pair& p : pairs) {
     auto address = parse_address(all_addresses, p.peer);
     if (!address) return address.error();
-    auto fd = connect_unless(stop, *address, deadline);
+    auto fd = connect_to(*address, deadline, stop_fd);
     if (!fd) return about_peer(fd.error(), p);
     const Hello hello{kWireVersion, 0, htole16(p.channel), static_cast<int32_t>(htole32(rank_)),
                       static_cast<int32_t>(htole32(p.peer))};
@@ -170,9 +173,28 @@ Result<> PairConnector::accept_lower(std::span<Pair> pairs, int stop_fd, Deadlin
   return {};
 }
 
-/// Connects and accepts at once: were they in turn, a ring of ranks would come up one after the other.
+/// Connects and accepts at once: were they in turn, a ring of ranks would come up one after the other. What fails first
+/// stops the other.
+Result<> PairConnector::connect_both(std::span<Pair> lower, std::span<Pair> higher,
+                                     std::span<const Bytes> all_addresses, int stop_fd, Deadline deadline) {
+  Fd failed(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!failed) return system_error(errno, "eventfd for the data connections");
+  auto stop = any_of({failed.get(), stop_fd});
+  if (!stop) return stop.error();
+  Result<> accepted;
+  std::thread acceptor([&] {
+    accepted = accept_lower(lower, stop->get(), deadline);
+    if (!accepted) ::eventfd_write(failed.get(), 1);
+  });
+  const Result<> connected = connect_higher(higher, all_addresses, stop->get(), deadline);
+  if (!connected) ::eventfd_write(failed.get(), 1);
+  acceptor.join();
+  const bool only_stopped = !accepted && accepted.error().code == twohopAborted;
+  return accepted || (only_stopped && !connected) ? connected : accepted;
+}
+
 Result<> PairConnector::connect(std::span<Pair> pairs, std::span<const Bytes> all_addresses, const Agree& agree,
-                                Deadline deadline) {
+                                Deadline deadline, int stop_fd) {
   agree_ = agree;
   for (Pair& p : pairs) {
     auto address = parse_address(all_addresses, p.peer);
@@ -182,22 +204,9 @@ Result<> PairConnector::connect(std::span<Pair> pairs, std::span<const Bytes> al
   const auto first_higher = std::partition_point(pairs.begin(), pairs.end(),  // they are sorted by peer
                                                  [&](const Pair& p) { return p.peer < rank_; });
   const std::span<Pair> lower(pairs.begin(), first_higher), higher(first_higher, pairs.end());
-  std::atomic<bool> accept_failed{false};
-  if (lower.empty()) return connect_higher(higher, all_addresses, accept_failed, deadline);
-  if (higher.empty()) return accept_lower(lower, -1, deadline);
-  Fd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!stop) return system_error(errno, "eventfd for the data connections");
-  Result<> accepted;
-  std::thread acceptor([&] {
-    accepted = accept_lower(lower, stop.get(), deadline);
-    accept_failed = !accepted;
-  });
-  const Result<> connected = connect_higher(higher, all_addresses, accept_failed, deadline);
-  if (!connected) ::eventfd_write(stop.get(), 1);
-  acceptor.join();
-  // Stopped by us: the cause is what the connecting side found.
-  if (!connected && (accepted || accepted.error().code == twohopAborted)) return connected;
-  return accepted ? connected : accepted;
+  if (lower.empty()) return connect_higher(higher, all_addresses, stop_fd, deadline);
+  if (higher.empty()) return accept_lower(lower, stop_fd, deadline);
+  return connect_both(lower, higher, all_addresses, stop_fd, deadline);
 }
 
 }  // namespace twohop::tcp

@@ -2,7 +2,6 @@
 // the verbs transport sets its queue pairs up over them.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -37,12 +36,15 @@ class PairConnector {
   /// What other ranks need to connect to this one.
   Bytes address() const;
   /// Gives every pair its socket; both ends do it at once. `agree` may run in two threads at the same time.
-  Result<> connect(std::span<Pair> pairs, std::span<const Bytes> all_addresses, const Agree& agree, Deadline deadline);
+  /// twohopAborted when stop_fd becomes readable.
+  Result<> connect(std::span<Pair> pairs, std::span<const Bytes> all_addresses, const Agree& agree, Deadline deadline,
+                   int stop_fd = -1);
 
  private:
-  Result<> connect_higher(std::span<Pair> pairs, std::span<const Bytes> all_addresses, const std::atomic<bool>& stop,
-                          Deadline deadline);
+  Result<> connect_higher(std::span<Pair> pairs, std::span<const Bytes> all_addresses, int stop_fd, Deadline deadline);
   Result<> accept_lower(std::span<Pair> pairs, int stop_fd, Deadline deadline);
+  Result<> connect_both(std::span<Pair> lower, std::span<Pair> higher, std::span<const Bytes> all_addresses,
+                        int stop_fd, Deadline deadline);
   Result<Pair*> identify(std::span<Pair> pairs, const Bytes& hello) const;
 
   int rank_;

@@ -70,10 +70,10 @@ Result<> VerbsEndpoint::prepare_memory() {
   return {};
 }
 
-Result<> VerbsEndpoint::make_peers(std::span<const Bytes> all_addresses, Deadline deadline) {
+Result<> VerbsEndpoint::make_peers(std::span<const Bytes> all_addresses, Deadline deadline, int stop_fd) {
   std::vector<tcp::Pair> pairs = tcp::group_links(rank_, out_, in_, false);
   const auto nothing_more = [](const tcp::Pair&, int, Deadline) { return Result<>(); };
-  if (auto r = connector_->connect(pairs, all_addresses, nothing_more, deadline); !r) return r;
+  if (auto r = connector_->connect(pairs, all_addresses, nothing_more, deadline, stop_fd); !r) return r;
   for (tcp::Pair& pair : pairs) {
     Peer& p = peers_.emplace_back();
     p.rank = pair.peer;
@@ -154,9 +154,9 @@ void VerbsEndpoint::place_links(Peer& p, size_t peer_index, const Offer& theirs)
 }
 
 /// Every message is sent to all peers before any is awaited, so that no order of the ranks can block.
-Result<> VerbsEndpoint::connect_all(std::span<const Bytes> all_addresses, Deadline deadline) {
+Result<> VerbsEndpoint::connect_all(std::span<const Bytes> all_addresses, Deadline deadline, int stop_fd) {
   if (auto r = prepare_memory(); !r) return r;
-  if (auto r = make_peers(all_addresses, deadline); !r) return r;
+  if (auto r = make_peers(all_addresses, deadline, stop_fd); !r) return r;
   out_place_.resize(out_.size());
   in_place_.resize(in_.size());
   for (Peer& p : peers_)
@@ -189,11 +189,11 @@ Result<> VerbsEndpoint::connect_all(std::span<const Bytes> all_addresses, Deadli
 }
 
 Result<> VerbsEndpoint::connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
-                                Deadline deadline) {
+                                Deadline deadline, int stop_fd) {
   TWOHOP_CHECK(connector_, "connect() is called twice at rank {}", rank_);
   out_ = std::move(out);
   in_ = std::move(in);
-  if (auto r = connect_all(all_addresses, deadline); !r) return die(r.error());
+  if (auto r = connect_all(all_addresses, deadline, stop_fd); !r) return die(r.error());
   connector_.reset();
   if (auto r = watch_everything(); !r) return die(r.error());
   connected_ns_ = now_ns();

@@ -48,7 +48,8 @@ void VerbsEndpoint::read_async_events(Rail& rail) {
     rails_changed_ |= of_port || type == IBV_EVENT_DEVICE_FATAL;
     look_at_events_ |= rails_changed_;
     if (type == IBV_EVENT_PORT_ACTIVE) {
-      rail.down = rail.told = false;
+      rail.down = false;
+      end_outage(rail);
       continue;
     }
     rail.down |= type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_DEVICE_FATAL;
@@ -135,7 +136,8 @@ Result<bool> VerbsEndpoint::accept_control(Peer& p, ControlKind kind, uint64_t i
       {ControlKind::kGo, &VerbsEndpoint::accept_go},
       {ControlKind::kRails, &VerbsEndpoint::accept_rails},
       {ControlKind::kProbe, &VerbsEndpoint::accept_probe},
-      {ControlKind::kProbeReply, &VerbsEndpoint::accept_probe_reply}};
+      {ControlKind::kProbeReply, &VerbsEndpoint::accept_probe_reply},
+      {ControlKind::kEnd, &VerbsEndpoint::accept_end}};
   for (const auto& [known, handler] : kHandlers) {
     if (known != kind || p.goodbye) continue;
     look_at_events_ = true;

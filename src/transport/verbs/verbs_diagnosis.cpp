@@ -117,6 +117,7 @@ Error VerbsEndpoint::die(Error e) {
   if (dead_) return *dead_;
   log_debug("{}", e.message);  // the communicator decides whether this is the cause
   dead_ = std::move(e);
+  tell_the_end(*dead_);
   return *dead_;
 }
 

@@ -81,6 +81,7 @@ struct Peer {
   bool left = false;                // and all of them are here
   bool said_goodbye = false;
   bool closed = false;                   // its socket is at its end
+  bool ended = false;                    // it has said that its endpoint is dead
   std::vector<std::byte> input, output;  // of its socket: not whole yet, and not sent yet
 };
 
@@ -98,6 +99,14 @@ struct OutPlace {
   uint64_t credited = 0;                               // puts that the peer has released; `consumed` waits for `sent`
 };
 
+/// Parts of a put that came by a queue pair which has been replaced since; see carrier_of().
+struct EarlierParts {
+  uint64_t put = 0;  // from 1
+  size_t qp = 0;     // in qps_
+  std::array<uint64_t, kMaxParts / 64> parts{};
+  std::shared_ptr<const Carrier> by;
+};
+
 struct InPlace {
   size_t peer = 0;
   uint16_t number = 0;
@@ -109,7 +118,8 @@ struct InPlace {
     bool tagged = false;
   };
   std::array<Slot, kMaxPutsInFlight> slots;
-  uint64_t credited = 0;  // releases told to the peer
+  std::vector<EarlierParts> earlier;  // of puts that were not released then
+  uint64_t credited = 0;              // releases told to the peer
   bool is_owed = false;
 };
 
@@ -126,7 +136,7 @@ class VerbsEndpoint final : public Endpoint {
   Result<> register_user_memory(std::span<std::byte> memory) override;
   void deregister_user_memory(std::span<std::byte> memory) override;
   Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes> all_addresses,
-                   Deadline deadline) override;
+                   Deadline deadline, int stop_fd) override;
   OutLink& out(size_t i) override { return out_[i]; }
   InLink& in(size_t i) override { return in_[i]; }
 
@@ -149,11 +159,12 @@ class VerbsEndpoint final : public Endpoint {
   const std::vector<Rail>& rails() const { return rails_; }
 
  private:
+  friend struct EndpointAccess;  // tests/fuzz: a peer that says what it likes
   static constexpr int kPollBatch = 32;
 
   // Setup.
-  Result<> connect_all(std::span<const Bytes> all_addresses, Deadline deadline);
-  Result<> make_peers(std::span<const Bytes> all_addresses, Deadline deadline);
+  Result<> connect_all(std::span<const Bytes> all_addresses, Deadline deadline, int stop_fd);
+  Result<> make_peers(std::span<const Bytes> all_addresses, Deadline deadline, int stop_fd);
   Result<> prepare_memory();
   Result<MemoryRegion> register_on(Rail& rail, std::span<std::byte> memory);
   template <class Register>
@@ -244,8 +255,10 @@ class VerbsEndpoint final : public Endpoint {
   Error port_down(const Peer& p, size_t path) const;
   Result<> take_down(Peer& p, size_t path, std::optional<Error> cause, bool planned);
   void warn_of_dead_rail(const Peer& p, size_t path, const Error& cause);
+  void end_outage(Rail& rail);
   bool is_drained(const Peer& p, size_t path) const;
   Result<> retire(Peer& p, size_t path);
+  void keep_carriers(Peer& p, size_t path);
   HeldMessage held(const Peer& p, size_t path) const;
   Result<> check_held(const Peer& p, const HeldMessage& m) const;
   void take_as_sent(Peer& p, size_t path);
@@ -264,6 +277,7 @@ class VerbsEndpoint final : public Endpoint {
   Result<> up(Peer& p, size_t path);
   Result<> tell(Peer& p, ControlKind kind, const Payload& payload);
   Result<> push_output(Peer& p, Deadline deadline);
+  void tell_the_end(const Error& cause);
   Result<> accept_down(Peer& p, const Payload& payload);
   Result<> accept_held(Peer& p, const Payload& payload);
   Result<> accept_connect(Peer& p, const Payload& payload);
@@ -271,6 +285,7 @@ class VerbsEndpoint final : public Endpoint {
   Result<> accept_refuse(Peer& p, const Payload& payload);
   Result<> accept_go(Peer& p, const Payload& payload);
   Result<> accept_rails(Peer& p, const Payload& payload);
+  Result<> accept_end(Peer& p, const Payload& payload);
   Result<> accept_probe(Peer& p, const Payload& payload);
   Result<> accept_probe_reply(Peer& p, const Payload& payload);
   PathState* state_of(Peer& p, const PathEpoch& at);

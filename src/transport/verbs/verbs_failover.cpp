@@ -181,19 +181,27 @@ Error VerbsEndpoint::port_down(const Peer& p, size_t path) const {
   return e;
 }
 
-/// Once per rail and outage; the other rank says it of its own.
+/// Once per rail and outage in this process; the other rank says it of its own.
 void VerbsEndpoint::warn_of_dead_rail(const Peer& p, size_t path, const Error& cause) {
   const size_t r = p.paths[path].local_rail;
   Rail& rail = rails_[r];
-  if (std::exchange(rail.told, true)) {
+  if (rail.outage) {
     log_debug("rank {}: rail {} ({}) to rank {} is given up: {}", rank_, r, rail.name, p.rank, cause.message);
     return;
   }
+  rail.outage.emplace(rail.name);
   ++counters_.rail_failures;
-  log_warn(
+  log(rail.outage->first() ? LogLevel::kWarn : LogLevel::kInfo,
       "rank {}: rail {} ({}) is given up; its connections go on over other rails, with less bandwidth, until it works "
       "again: {}",
       rank_, r, rail.name, cause.message);
+}
+
+void VerbsEndpoint::end_outage(Rail& rail) {
+  if (!rail.outage) return;
+  const bool last = rail.outage->end();
+  rail.outage.reset();
+  log(last ? LogLevel::kWarn : LogLevel::kInfo, "rank {}: rail {} works again", rank_, rail.name);
 }
 
 }  // namespace twohop::verbs

@@ -11,7 +11,10 @@
 //   kConnecting ---- lower: kAccept has come, RTS, kGo sent -----> kUp
 //   kConnecting ---- higher: kGo has come -----------------------> kUp
 //   kConnecting ---- higher: cannot; kRefuse sent; lower: kRefuse has come --> kGone, other rails are tried
-//   kGone ---------- lower: no rail is left; kRefuse sent -------> the end of both
+//   kGone ---------- lower: no rail is left ---------------------> the end of both
+//
+// Whatever an endpoint dies of, here or elsewhere, it says so to all its peers (kEnd), and they die of it too: one that
+// has nothing under way would notice nothing by itself.
 //
 // Every message names the path and its epoch, how often it has been connected; one of an earlier epoch is ignored. The
 // socket keeps the order, so nothing arrives before what it rests on. The lower rank decides, so that ends never choose
@@ -26,7 +29,7 @@
 //   in memory that has been used again, and nothing reads a source that is free.
 // * Credits are cumulative: those that were under way are dropped, and what the sender does not know is told anew.
 //   Immediates that are dropped so are taken off the count that the goodbye carries.
-// * Nobody waits for ever: who finds no rail left ends the connection with the failure that it began with.
+// * Nobody waits for ever: who finds no rail left dies of the failure that it began with.
 //
 // A path that is not on the rails that it was made for is tried there again and again by a scratch queue pair and an
 // empty write (kProbe); when that is answered, it is taken down and connected there in the same way.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -76,6 +77,13 @@ std::optional<uint64_t> retries_in(const HwCounters& counters) {
     if (it == counters.end()) return std::nullopt;
     return it->second;
   });
+}
+
+uint64_t not_ready_in(const HwCounters& counters) {
+  uint64_t sum = 0;
+  for (const char* name : {"rnr_nak_retry_err", "rcvd_rnr_err", "rnr_naks_rcvd"})  // each family has one of them
+    if (const auto it = counters.find(name); it != counters.end()) sum = std::max(sum, it->second);
+  return sum;
 }
 
 std::optional<uint64_t> read_retries(const std::string& ibdev_path, int port) {

@@ -169,7 +169,7 @@ void VerbsEndpoint::print_load_plan() const {
     if (!users[r].empty())
       log_info("rank {}: rail {} is {} ({}, MTU {}): {}", rank_, r, rail.name, link_layer_name(rail.ethernet),
                mtu_bytes(rail.mtu), fmt::join(users[r], ", "));
-    else if (rail.told)
+    else if (rail.outage)
       log_info("rank {}: rail {} ({}) carries nothing until it works again", rank_, r, rail.name);
     else if (std::any_of(peers_.begin(), peers_.end(), [&](const Peer& p) { return is_home(p, r); }))
       log_info("rank {}: rail {} ({}) carries nothing until the other ranks' rails work again", rank_, r, rail.name);

@@ -1,6 +1,7 @@
 // Which ports of which devices are this rank's rails? Opens them; what is sent over them is decided elsewhere.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "transport/verbs/verbs_hca_list.hpp"
 #include "transport/verbs/verbs_hw_counters.hpp"
 #include "transport/verbs/verbs_objects.hpp"
+#include "transport/verbs/verbs_outages.hpp"
 
 namespace twohop::verbs {
 
@@ -44,10 +46,10 @@ struct Rail {
   std::vector<MemoryRegion> user_regions;  // the user's, by address
   MemoryRegion tags;
   HwCounters counters_at_start;
-  std::string last_event;      // the last asynchronous event that means trouble, in words; empty: none
-  uint64_t last_event_ns = 0;  // when it was read, by now_ns()
-  bool down = false;           // by its asynchronous events
-  bool told = false;           // the user has been warned that it is dead, and it has not come back since
+  std::string last_event;        // the last asynchronous event that means trouble, in words; empty: none
+  uint64_t last_event_ns = 0;    // when it was read, by now_ns()
+  bool down = false;             // by its asynchronous events
+  std::optional<Outage> outage;  // it was given up, and has not come back since
 };
 
 /// What the device says now. One that cannot be asked is not.

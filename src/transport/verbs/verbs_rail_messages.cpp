@@ -83,6 +83,10 @@ Payload encode(const PathEpoch& m) {
   return Writer().put(m).take();
 }
 
+Payload encode(const EndMessage& m) {
+  return Writer().put(static_cast<uint32_t>(m.code)).put(m.cause).take();
+}
+
 Payload encode(const DownMessage& m) {
   return Writer().put(m.at).put(uint8_t{m.planned}).put(m.cause).take();
 }
@@ -114,6 +118,15 @@ Payload encode_rails(uint64_t usable) {
 std::optional<PathEpoch> decode_epoch(std::span<const std::byte> bytes) {
   Reader r(bytes);
   return if_ok(r, r.epoch());
+}
+
+std::optional<EndMessage> decode_end(std::span<const std::byte> bytes) {
+  Reader r(bytes);
+  EndMessage m;
+  const auto code = r.get<uint32_t>();
+  if (code > twohopSuccess && code <= twohopAborted) m.code = static_cast<twohopResult_t>(code);
+  m.cause = r.text();
+  return if_ok(r, std::move(m));
 }
 
 std::optional<DownMessage> decode_down(std::span<const std::byte> bytes) {

@@ -22,6 +22,12 @@ struct PathEpoch {
   uint32_t path = 0, epoch = 0;
 };
 
+/// "My endpoint is dead, and this is why": kEnd.
+struct EndMessage {
+  twohopResult_t code = twohopRemoteError;  // never twohopSuccess
+  std::string cause;
+};
+
 /// "My queue pairs of this path are in ERR": kDown. Also a refusal to connect: kRefuse.
 struct DownMessage {
   PathEpoch at;
@@ -60,12 +66,14 @@ struct ConnectMessage {
 };
 
 Payload encode(const PathEpoch& m);  // kGo
+Payload encode(const EndMessage& m);
 Payload encode(const DownMessage& m);
 Payload encode(const HeldMessage& m);
 Payload encode(const ConnectMessage& m);
 Payload encode_rails(uint64_t usable);  // kRails
 
 std::optional<PathEpoch> decode_epoch(std::span<const std::byte> bytes);
+std::optional<EndMessage> decode_end(std::span<const std::byte> bytes);
 std::optional<DownMessage> decode_down(std::span<const std::byte> bytes);
 std::optional<HeldMessage> decode_held(std::span<const std::byte> bytes);
 std::optional<ConnectMessage> decode_connect(std::span<const std::byte> bytes);

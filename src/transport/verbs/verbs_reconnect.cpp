@@ -31,8 +31,6 @@ Result<> VerbsEndpoint::find_way(Peer& p, size_t path) {
   if (waited_s < patience_s && choose(p, path, false)) return {};
   Error e = state.cause ? *state.cause : about(p, twohopRemoteError, "its rail to this rank is dead");
   e.message += ". No other rail between the two ranks works either";
-  const DownMessage end{{static_cast<uint32_t>(path), state.epoch}, false, e.message};
-  if (auto told = tell(p, ControlKind::kRefuse, encode(end)); !told) return told;
   return e;
 }
 
@@ -102,8 +100,7 @@ Result<> VerbsEndpoint::up(Peer& p, size_t path) {
   state.probe_at_ns = state.since_ns + state.probe_pause_ns;
   if (!is_displaced(p, path)) {
     state.home_since_ns = state.since_ns;
-    Rail& rail = rails_[p.paths[path].local_rail];
-    if (std::exchange(rail.told, false)) log_info("rank {}: rail {} works again", rank_, rail.name);
+    end_outage(rails_[p.paths[path].local_rail]);
     ++counters_.rail_returns;
   }
   for (size_t q = path * p.qps_per_path; q < (path + 1) * p.qps_per_path; ++q) {
@@ -150,6 +147,16 @@ Result<> VerbsEndpoint::push_output(Peer& p, Deadline deadline) {
     p.output.erase(p.output.begin(), p.output.begin() + n);
   }
   return {};
+}
+
+/// An endpoint that dies takes its peers along: who has nothing under way would not notice.
+void VerbsEndpoint::tell_the_end(const Error& cause) {
+  if (connector_) return;  // not connected yet: other messages are expected there, and the sockets close
+  for (Peer& p : peers_) {
+    if (p.goodbye || p.left || p.said_goodbye || p.closed || p.ended) continue;
+    if (auto r = tell(p, ControlKind::kEnd, encode(EndMessage{cause.code, cause.message})); !r)
+      log_debug("rank {}: rank {} is not told: {}", rank_, p.rank, r.error().message);
+  }
 }
 
 // ---- Messages in.
@@ -230,10 +237,6 @@ Result<> VerbsEndpoint::accept_accept(Peer& p, const Payload& payload) {
 Result<> VerbsEndpoint::accept_refuse(Peer& p, const Payload& payload) {
   auto m = decode_down(payload);
   PathState* state = m ? state_of(p, m->at) : nullptr;
-  if (state && !leads(p) && state->phase == Phase::kGone) {  // the end
-    Error e = about(p, twohopRemoteError, m->cause);
-    return state->cause ? *state->cause : e;
-  }
   if (!state || !leads(p) || state->phase != Phase::kConnecting)
     return violation(p, "it refuses a connection that was not asked for");
   log_debug("rank {}: rank {} cannot connect: {}", rank_, p.rank, m->cause);
@@ -249,6 +252,13 @@ Result<> VerbsEndpoint::accept_go(Peer& p, const Payload& payload) {
   PathState* state = at ? state_of(p, *at) : nullptr;
   if (!state || leads(p) || state->phase != Phase::kConnecting) return violation(p, "it goes on with a path not ready");
   return up(p, at->path);
+}
+
+Result<> VerbsEndpoint::accept_end(Peer& p, const Payload& payload) {
+  auto m = decode_end(payload);
+  if (!m) return violation(p, "a malformed word of its end");
+  p.ended = true;
+  return about(p, m->code, fmt::format("it reports: {}", m->cause));
 }
 
 Result<> VerbsEndpoint::accept_rails(Peer& p, const Payload& payload) {

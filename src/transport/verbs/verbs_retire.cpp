@@ -74,6 +74,7 @@ Result<> VerbsEndpoint::retire(Peer& p, size_t path) {
       changed_outside_poll_ |= *r;
     }
   }
+  keep_carriers(p, path);
   if (state.cq) std::erase_if(polled_, [&](const PolledQueue& queue) { return queue.cq == state.cq; });
   state.cq.reset();
   state.phase = Phase::kGone;

@@ -19,10 +19,17 @@ Result<> VerbsEndpoint::watch_queues() {
     const size_t path = path_number(qp);
     const bool last = !another_way(p, path);
     Error e = describe_failure(qp, IBV_WC_RETRY_EXC_ERR, 0, last);
+    const Rail& rail = rails_[qp.rail];
+    const uint64_t not_ready = not_ready_in(read_hw_counters(rail.context->get()->device->ibdev_path, rail.port)),
+                   before = not_ready_in(rail.counters_at_start);
     e.message += fmt::format(
-        " (twohop gave up: the device has completed nothing for {:.1f} s, which is more than its "
-        "timeout and retries allow)",
-        seconds);
+        " (twohop gave up: the device has completed nothing for {:.1f} s, which is more than its timeout and retries "
+        "allow{})",
+        seconds,
+        not_ready > before ? fmt::format("; its port was told {} times that a peer had no receive posted, and tries "
+                                         "that for ever",
+                                         not_ready - before)
+                           : "");
     if (last) {
       qp.dead = true;
       return e;

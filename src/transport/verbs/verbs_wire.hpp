@@ -112,7 +112,8 @@ enum class ControlKind : uint8_t {
   kGo,
   kRails,
   kProbe,
-  kProbeReply
+  kProbeReply,
+  kEnd  // the sender's endpoint is dead, and why
 };
 /// On the setup socket, once connected. A payload follows it.
 struct ControlMessage {

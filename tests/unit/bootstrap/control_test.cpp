@@ -129,6 +129,53 @@ TEST(Control, AnAnnouncementBeforeWatchEndsOthersAllGather) {
   });
 }
 
+bool rings(const Control::Alarm& alarm, milliseconds within) {
+  return static_cast<bool>(wait_for_fd(alarm.fd(), POLLIN, in(within)));
+}
+
+TEST(ControlAlarm, RingsWhenARankAnnouncesAFailure) {
+  Controls c = join_all(new_id(), 7);
+  auto alarm = c[6]->set_alarm();
+  ASSERT_TRUE(alarm) << alarm.error().message;
+  EXPECT_FALSE(rings(**alarm, milliseconds(0)));
+  EXPECT_FALSE((*alarm)->failure());
+  auto relay = c[1]->set_alarm();  // the announcement comes by rank 1 and rank 0
+  auto root = c[0]->set_alarm();
+  c[5]->announce(make_error(twohopSystemError, "out of memory"));
+  ASSERT_TRUE(rings(**alarm, seconds(10)));
+  ASSERT_TRUE((*alarm)->failure());
+  EXPECT_THAT((*alarm)->failure()->message, HasSubstr("out of memory"));
+  alarm->reset();
+  EXPECT_EQ(c[6]->all_gather({}, in(seconds(10))).error().code, twohopSystemError);
+}
+
+TEST(ControlAlarm, RingsWhenARankLeaves) {
+  for (bool before : {true, false}) {
+    Controls c = join_all(new_id(), 2);
+    if (before) c[1].reset();
+    auto alarm = c[0]->set_alarm();
+    ASSERT_TRUE(alarm);
+    c[1].reset();
+    ASSERT_TRUE(rings(**alarm, seconds(10)));
+    EXPECT_EQ((*alarm)->failure()->rank, 1);
+  }
+}
+
+TEST(ControlAlarm, KeepsWhatComesForTheNextExchange) {
+  Controls c = join_all(new_id(), 3);
+  run_ranks(3, [&](int r) {
+    for (int round = 0; round < 20; ++round) {
+      auto alarm = c[r]->set_alarm();
+      ASSERT_TRUE(alarm);
+      if (r == round % 3) (void)rings(**alarm, milliseconds(3));  // the others are already there
+      alarm->reset();
+      auto all = c[r]->all_gather(contribution(r, round), in(seconds(30)));
+      ASSERT_TRUE(all) << all.error().message;
+      for (int from = 0; from < 3; from++) EXPECT_EQ((*all)[from], contribution(from, round));
+    }
+  });
+}
+
 TEST(Control, AnEndlessMessageIsCut) {
   Controls c = join_all(new_id(), 2);
   Failures f;

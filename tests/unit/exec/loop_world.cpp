@@ -13,7 +13,8 @@ std::vector<const Algorithm*> every_algorithm() {
 
 }  // namespace
 
-Result<> FabricEndpoint::connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes>, Deadline) {
+Result<> FabricEndpoint::connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes>, Deadline,
+                                 int) {
   out_ = std::move(out);
   in_ = std::move(in);
   return {};
@@ -100,7 +101,7 @@ void LoopRank::connect() {
     link.inbox = {addresses_.inbox(me_, i), 2 * world_.map.inbox_bytes};
     in.push_back(link);
   }
-  (void)endpoint_->connect(std::move(out), std::move(in), {}, {});
+  (void)endpoint_->connect(std::move(out), std::move(in), {}, {}, -1);
   hop_ = std::make_unique<NetworkHop>(*endpoint_, PutQueueReader(entries_.data(), entries_.size(), &taken_),
                                       out_words_.data(), out_words_.size(), in_words_.data(), in_words_.size(),
                                       std::function<Result<>()>{});

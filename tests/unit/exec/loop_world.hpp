@@ -37,7 +37,7 @@ class FabricEndpoint : public Endpoint {
   explicit FabricEndpoint(Fabric& fabric) : fabric_(fabric) {}
   const char* name() const override { return "fabric"; }
   Bytes address() const override { return {}; }
-  Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes>, Deadline) override;
+  Result<> connect(std::vector<OutLink> out, std::vector<InLink> in, std::span<const Bytes>, Deadline, int) override;
   OutLink& out(size_t i) override { return out_[i]; }
   InLink& in(size_t i) override { return in_[i]; }
   void put(size_t link, const CallTag& tag, std::span<const PutRun> runs) override;

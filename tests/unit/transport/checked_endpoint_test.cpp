@@ -116,6 +116,30 @@ TEST(SoftnicCheck, NamesTheRailAndQueuePairThatDamagedAPart) {
   use_softnic();
 }
 
+TEST(SoftnicCheck, NamesTheRailThatAPutWasIssuedOnAgain) {
+  std::latch done(2);
+  // Nothing is on device 1 until device 0 has failed. Its fourth write is then the put's bytes; see below.
+  use_softnic("devices=2,fail=dev0:qp-send:1:RETRY_EXC_ERR,corrupt=dev1:write:4");
+  const Net two{"softnic", [](verbs::VerbsConfig& c) { c.tuning.timeout = 10; }, true};
+  run_cluster(two, 2, {{{0, 0, 0, 1}, kInbox}}, [&](Rank& r) {
+    Endpoint& e = *r.endpoint;
+    if (r.rank == 0) {
+      const auto data = random_source(r, 5000, 1);
+      const PutRun run{data.data(), 0, data.size()};
+      e.put(0, {1, 2}, {&run, 1});
+      ASSERT_TRUE(e.flush());
+      EXPECT_TRUE(poll_until(e, [&] { return e.out(0).sent == 1; }));
+      EXPECT_GT(e.counters().reissued_puts, 0u);
+    } else {
+      const Error error = poll_until_error(e);
+      EXPECT_EQ(error.rail, 1);
+      EXPECT_THAT(error.message, AllOf(HasSubstr("of put 1 (5000 bytes"), HasSubstr("of rail 1 (softnic1:1")));
+    }
+    done.arrive_and_wait();
+  });
+  use_softnic();
+}
+
 /// Whichever of the writes that matter is hit, records included.
 TEST(SoftnicCheck, FindsEveryDamagedWrite) {
   for (int nth = 1; nth <= 6; ++nth) {

@@ -1,6 +1,7 @@
 // Whether ranks find each other, and what is said when one is missing, plans something else or is no rank at all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 
 #include <cstring>
 #include <optional>
@@ -74,6 +75,32 @@ TEST(TcpConnect, NamesTheRankThatDoesNotCome) {
   EXPECT_EQ(r.error().code, twohopTimeout);
   EXPECT_EQ(r.error().rank, 0);
   EXPECT_THAT(r.error().message, HasSubstr("rank 0 (channel 0), rank 0 (channel 2)"));
+}
+
+TEST(TcpConnect, EndsWhenItIsStopped) {
+  for (int rank : {0, 1, 2}) {  // connects; connects and accepts; accepts
+    const Secret secret = random_secret();
+    Rank r = make_rank(rank, secret);
+    SocketAddress nobody = parse(r.endpoint->address());
+    nobody.set_port(1);
+    const auto bytes = bytes_of(nobody);
+    const std::vector<Bytes> addresses(3, Bytes(bytes.begin(), bytes.end()));
+    Fd stop(::eventfd(0, EFD_CLOEXEC));
+    std::thread other([&] {
+      // Whether it waits by then or not.
+      ASSERT_EQ(::eventfd_write(stop.get(), 1), 0);
+    });
+    const int lower = rank == 2 ? 1 : 0, higher = rank == 0 ? 1 : 2;
+    std::vector<OutLink> out;
+    if (rank < 2) out.push_back({.id = {0, 0, rank, higher}, .inbox_bytes = kInbox});
+    std::vector<InLink> in;
+    r.inboxes.emplace_back(kInbox);
+    if (rank > 0) in.push_back({.id = {0, 0, lower, rank}, .inbox = r.inboxes[0], .tags = {}});
+    const auto connected = r.endpoint->connect(std::move(out), std::move(in), addresses, in_seconds(60), stop.get());
+    other.join();
+    ASSERT_FALSE(connected);
+    EXPECT_EQ(connected.error().code, twohopAborted) << connected.error().message;
+  }
 }
 
 TEST(TcpConnect, NamesTheRankThatDoesNotAnswer) {

@@ -53,6 +53,13 @@ TEST(HwCounters, RetriesAreTheRequestersOfOneFamilyOfNames) {
   EXPECT_EQ(retries_in({{"to_retransmits", 1}, {"seq_err_naks_rcvd", 2}, {"rnr_naks_rcvd", 3}}), 6u);
 }
 
+TEST(HwCounters, ReceiversThatWereNotReadyHaveANameInEachFamily) {
+  EXPECT_EQ(not_ready_in({{"rnr_nak_retry_err", 4}, {"out_of_buffer", 9}}), 4u);
+  EXPECT_EQ(not_ready_in({{"rcvd_rnr_err", 5}}), 5u);
+  EXPECT_EQ(not_ready_in({{"rnr_naks_rcvd", 6}}), 6u);
+  EXPECT_EQ(not_ready_in({{"packet_seq_err", 7}}), 0u);
+}
+
 TEST(HwCounters, ADeviceThatDoesNotCountRetriesIsNotOneWithoutRetries) {
   EXPECT_EQ(retries_in({}), std::nullopt);
   EXPECT_EQ(retries_in({{"port_xmit_data", 7}}), std::nullopt);

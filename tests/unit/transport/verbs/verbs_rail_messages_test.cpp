@@ -43,12 +43,25 @@ TEST(RailMessages, ComeOutAsTheyWentIn) {
   EXPECT_EQ(connect->rows[1].psn, 8u);
   EXPECT_EQ(*decode_rails(encode_rails(0x123456789abcdef0)), 0x123456789abcdef0u);
   EXPECT_EQ(decode_epoch(encode(PathEpoch{9, 8}))->epoch, 8u);
+  const auto end = decode_end(encode(EndMessage{twohopSystemError, "why"}));
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->code, twohopSystemError);
+  EXPECT_EQ(end->cause, "why");
+}
+
+TEST(RailMessages, NeverCallAnEndASuccess) {
+  for (int code : {0, 10, -1}) {
+    const auto end = decode_end(encode(EndMessage{static_cast<twohopResult_t>(code), ""}));
+    ASSERT_TRUE(end);
+    EXPECT_EQ(end->code, twohopRemoteError);
+  }
 }
 
 TEST(RailMessages, OfAnotherLengthAreRefused) {
   expect_exact(encode(some_held()), [](auto bytes) { return decode_held(bytes).has_value(); });
   expect_exact(encode(ConnectMessage{{1, 2}, 3, 4, {{5, 6}}}), [](auto b) { return decode_connect(b).has_value(); });
   expect_exact(encode(DownMessage{{1, 2}, true, "why"}), [](auto b) { return decode_down(b).has_value(); });
+  expect_exact(encode(EndMessage{twohopTimeout, "why"}), [](auto b) { return decode_end(b).has_value(); });
   expect_exact(encode(PathEpoch{1, 2}), [](auto b) { return decode_epoch(b).has_value(); });
   expect_exact(encode_rails(1), [](auto b) { return decode_rails(b).has_value(); });
 }
