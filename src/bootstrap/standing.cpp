@@ -38,6 +38,11 @@ std::string end_of_chain(std::span<const std::optional<Standing>> standings, int
   }
 }
 
+/// Is a count, which may have overflowed, the larger one of two that are near each other?
+bool exceeds(uint32_t a, uint32_t b) {
+  return static_cast<int32_t>(a - b) > 0;
+}
+
 }  // namespace
 
 Bytes encode(int rank, const Standing& s) {
@@ -48,6 +53,8 @@ Bytes encode(int rank, const Standing& s) {
   w.u32(static_cast<uint32_t>(s.call >> 32));
   w.i32(s.waits_for);
   w.u32(s.still_ms);
+  w.u32(s.host_calls);
+  w.u32(s.gpu_calls);
   return w.take();
 }
 
@@ -60,9 +67,28 @@ std::optional<std::pair<int, Standing>> decode_standing(std::span<const std::byt
   s.call |= uint64_t{r.u32()} << 32;
   s.waits_for = r.i32();
   s.still_ms = r.u32();
+  s.host_calls = r.u32();
+  s.gpu_calls = r.u32();
   if (!r.complete() || rank < 0 || place > static_cast<uint8_t>(Standing::Place::kLeft)) return std::nullopt;
   s.place = static_cast<Standing::Place>(place);
   return std::pair(rank, s);
+}
+
+/// Of one sequence of calls, who is further has made as many calls of both kinds at least.
+std::optional<std::string> who_calls_elsewhere(std::span<const std::optional<Standing>> standings) {
+  for (size_t a = 0; a < standings.size(); ++a)
+    for (size_t b = 0; b < standings.size(); ++b) {
+      const auto &on_host = standings[a], &on_gpu = standings[b];
+      if (!on_host || !on_gpu || on_host->place == Standing::Place::kLeft || on_gpu->place == Standing::Place::kLeft)
+        continue;
+      if (exceeds(on_host->host_calls, on_gpu->host_calls) && exceeds(on_gpu->gpu_calls, on_host->gpu_calls))
+        return fmt::format(
+            "rank {} makes a call on host memory where rank {} makes one on GPU memory (they have made {} and {} calls "
+            "on "
+            "host memory, {} and {} on GPU memory)",
+            a, b, on_host->host_calls, on_gpu->host_calls, on_host->gpu_calls, on_gpu->gpu_calls);
+    }
+  return std::nullopt;
 }
 
 std::string who_is_late(std::span<const std::optional<Standing>> standings, int rank, uint64_t call) {

@@ -16,12 +16,18 @@ struct Standing {
   uint64_t call = 0;       // the one it is in, or has last finished; calls count from 1
   int32_t waits_for = -1;  // a rank; -1: nobody, or not known
   uint32_t still_ms = 0;   // how long its call has not moved
+  /// Calls that its program has made, running ones included: on host memory, and on GPUs.
+  uint32_t host_calls = 0, gpu_calls = 0;
   bool operator==(const Standing&) const = default;
 };
 
 Bytes encode(int rank, const Standing& standing);
 /// Nothing when it is malformed.
 std::optional<std::pair<int, Standing>> decode_standing(std::span<const std::byte> data);
+
+/// Two ranks one of which has made a call on host memory where the other made one on a GPU, in words; nothing while all
+/// may be in the same sequence of calls. Such ranks wait for each other for ever.
+std::optional<std::string> who_calls_elsewhere(std::span<const std::optional<Standing>> standings);
 
 /// Who is late, in words, seen from `rank` which does not get on in `call`. standings[r] is empty for ranks that did
 /// not answer: those come first (a stopped process, a host that hangs), then ranks that have not entered the call, then

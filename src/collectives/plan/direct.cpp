@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 
 namespace twohop {
 namespace {
@@ -123,10 +124,28 @@ class Rewriter {
   std::vector<Step> puts_;  // that read the input now
 };
 
+/// By itself, or by others in the place of its window. What only stages it does not count.
+bool reads_input_of(int rank, const Step& s, const Ref& src) {
+  if (src.raw_of != rank || src.space == Space::kOutput) return false;
+  return src.space == Space::kWindow || s.kind != StepKind::kCopy || s.dst.space != Space::kWindow;
+}
+
 }  // namespace
 
 Program without_staging(Program program, int rank, int chunks) {
   return Rewriter(std::move(program), rank, chunks).run();
+}
+
+bool reads_inputs_once(const Algorithm& algorithm, const Request& request, int rank) {
+  std::set<std::pair<int, uint32_t>> read;  // shard, chunk
+  for (int peer : request.cluster->peers_of(rank)) {
+    const Program program = algorithm.program(request, peer);
+    for (const auto& lane : program.lanes)
+      for (const Step& s : lane)
+        for (const Ref& src : s.srcs)
+          if (reads_input_of(rank, s, src) && !read.emplace(s.shard, s.chunk).second) return false;
+  }
+  return true;
 }
 
 }  // namespace twohop

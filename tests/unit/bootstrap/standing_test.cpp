@@ -25,7 +25,12 @@ Standing between(uint64_t call) {
 }
 
 TEST(Standing, TravelsUnchanged) {
-  const Standing s{.place = Standing::Place::kLeft, .call = 0x123456789abcdef0, .waits_for = 7, .still_ms = 4000000000};
+  const Standing s{.place = Standing::Place::kLeft,
+                   .call = 0x123456789abcdef0,
+                   .waits_for = 7,
+                   .still_ms = 4000000000,
+                   .host_calls = 0xfedcba98,
+                   .gpu_calls = 3};
   const auto got = decode_standing(encode(5, s));
   ASSERT_TRUE(got);
   EXPECT_EQ(got->first, 5);
@@ -38,6 +43,25 @@ TEST(Standing, MalformedIsNothing) {
   good[4] = std::byte{3};  // no such place
   EXPECT_FALSE(decode_standing(good));
   EXPECT_FALSE(decode_standing(encode(-1, between(1))));
+}
+
+Standing made(uint32_t host_calls, uint32_t gpu_calls) {
+  return {.place = Standing::Place::kInCall, .host_calls = host_calls, .gpu_calls = gpu_calls};
+}
+
+TEST(WhoCallsElsewhere, NamesTwoRanksThatCannotBeInTheSameSequence) {
+  const auto said = who_calls_elsewhere(Standings{made(3, 5), made(2, 6), made(3, 5)});
+  ASSERT_TRUE(said);
+  EXPECT_THAT(*said, HasSubstr("rank 0 makes a call on host memory where rank 1 makes one on GPU memory"));
+  EXPECT_THAT(*said, HasSubstr("3 and 2 calls on host memory, 5 and 6 on GPU memory"));
+  EXPECT_TRUE(who_calls_elsewhere(Standings{made(0, 1), made(0xffffffff, 2)})) << "counts overflow";
+}
+
+TEST(WhoCallsElsewhere, IsNobodyWhereOneIsOnlyFurtherThanTheOther) {
+  EXPECT_FALSE(who_calls_elsewhere(Standings{made(3, 5), made(3, 6), made(4, 6), std::nullopt, made(1, 0)}));
+  EXPECT_FALSE(who_calls_elsewhere(Standings{made(0, 7), made(0xffffffff, 7), made(0xffffffff, 6)}));
+  const Standing gone{.place = Standing::Place::kLeft, .host_calls = 9};
+  EXPECT_FALSE(who_calls_elsewhere(Standings{gone, made(1, 1)}));
 }
 
 TEST(WhoIsLate, NamesThoseThatDoNotAnswerFirst) {

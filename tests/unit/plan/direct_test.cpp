@@ -95,5 +95,20 @@ TEST(Direct, WouldOverwriteWhatIsBeingSentWithoutItsWaits) {
   EXPECT_EQ(r.fault->kind, FaultKind::kOverwrittenBeforeSent) << text(r);
 }
 
+/// Which is why one-shot calls in place stage what they register.
+TEST(Direct, InputsAreReadOnceByTheirOwnersAndByAllInOneShot) {
+  for (const std::vector<int>& sizes : {std::vector<int>{4}, {2}, {2, 3}, {8, 8}, {1, 3}}) {
+    const Cluster cluster = cluster_of(sizes);
+    for (const Algorithm& a : algorithms())
+      for (Collective c : {Collective::kAllReduce, Collective::kReduceScatter}) {
+        if (!a.supports(cluster, c)) continue;
+        const bool once = a.name != "one-shot" || cluster.min_local_size() == 1;  // there one rank of a node folds
+        for (int rank = 0; rank < cluster.nranks(); ++rank)
+          EXPECT_EQ(reads_inputs_once(a, {&cluster, c, 0, {}}, rank), once)
+              << a.name << " " << collective_name(c) << " rank " << rank;
+      }
+  }
+}
+
 }  // namespace
 }  // namespace twohop

@@ -1,5 +1,5 @@
 /* A stand-in for NVIDIA's management library: three GPUs. 0 and 1 share two links and have three to switches; GPU 2 has
-   links that are down. Its order is not that of the bus ids. */
+   links that are down, and the chipset keeps it from writing to GPU 0. Its order is not that of the bus ids. */
 #include <stdio.h>
 #include <string.h>
 
@@ -64,5 +64,16 @@ int nvmlDeviceGetNvLinkState(void* device, unsigned link, unsigned* active) {
 }
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, PciInfo* info) {
   set_bus(info, link < 2 ? kBus[1 - index_of(device)] : "FFFFFFFF:FF:FF.0");
+  return 0;
+}
+int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+  int index = 0;
+  if (sscanf(uuid, "GPU-%d", &index) != 1 || index < 0 || index >= 3) return 6;
+  *device = &numbers[index];
+  return 0;
+}
+int nvmlDeviceGetP2PStatus(void* one, void* other, int capability, int* status) {
+  const int write = 1, chipset = 1;
+  *status = index_of(one) == 2 && index_of(other) == 0 && capability == write ? chipset : 0;
   return 0;
 }

@@ -231,6 +231,17 @@ TEST(Nvml, AddsWhatThePciTreeLacksAndReportsWhatItDoesNotSee) {
   EXPECT_TRUE(check_machine(m));
 }
 
+TEST(Nvml, SaysWhichGpuDoesNotReachAPeerAndWhy) {
+  const std::vector<std::string> all{"GPU-0", "GPU-1", "GPU-2"};
+  EXPECT_EQ(why_no_peer_access(FAKE_NVML, "GPU-0", all), "");
+  EXPECT_EQ(why_no_peer_access(FAKE_NVML, "GPU-2", all),
+            "GPU-2 and GPU-0: no P2P writes: the chipset does not support it (NVML)");
+  EXPECT_EQ(why_no_peer_access(FAKE_NVML, "GPU-7", all), "") << "a GPU that it does not know";
+  EXPECT_EQ(why_no_peer_access(FAKE_NVML, "GPU-2", std::vector<std::string>{"GPU-9"}), "");
+  for (const char* library : {"libnvidia-ml-that-is-not-there.so.1", "libm.so.6"})
+    EXPECT_EQ(why_no_peer_access(library, "GPU-2", all), "") << library;
+}
+
 TEST(Nvml, IsNotNeeded) {
   Machine m = with_gpus({"0000:21:00.0"});
   const Machine before = m;
