@@ -212,7 +212,10 @@ Measurement Bench::merge(const std::vector<Samples>& ranks, size_t first, size_t
     retries.push_back(rank.retries);
   }
   // A device's counters are not read between the calls of a step.
-  if (first == 0 && last == ranks[0].times_us.size()) m.network.retries = total_retries(retries);
+  if (first == 0 && last == ranks[0].times_us.size()) {
+    m.network.retries = total_retries(retries);
+    m.network.reissued_puts = total_reissued(retries);
+  }
   auto combined = combine_ranks(times, iters, options_.average);
   m.time_us = median_of_round_means(combined, rounds);
   m.time = summarize(combined);

@@ -28,7 +28,8 @@ json result(const Row& row, const Measurement& m, bool in_place, int nranks) {
          {"work_requests", m.network.work_requests},
          {"signalled_completions", m.network.signalled_completions},
          {"rail_bytes", m.network.rail_bytes},
-         {"retries", m.network.retries ? json(*m.network.retries) : json(nullptr)}};
+         {"retries", m.network.retries ? json(*m.network.retries) : json(nullptr)},
+         {"reissued_puts", m.network.reissued_puts ? json(*m.network.reissued_puts) : json(nullptr)}};
   if (row.bucket >= 0) r["bucket"] = row.bucket;
   if (row.whole_step) r["bucket"] = "step";
   return r;

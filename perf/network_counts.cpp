@@ -27,6 +27,7 @@ void RankCounts::add(const twohopCounters_t& before, const twohopCounters_t& aft
 void RankRetries::add(const twohopCounters_t& before, const twohopCounters_t& after) {
   rails = static_cast<double>(after.nrails);
   counting_rails = static_cast<double>(after.nretry_rails);
+  reissued_puts += moved(before.reissued_puts, after.reissued_puts);
   for (size_t i = 0; i < retries.size(); ++i) {
     // Less than before: somebody has reset the device's counters.
     retries[i] += moved(std::min(before.rail_retries[i], after.rail_retries[i]), after.rail_retries[i]);
@@ -56,6 +57,12 @@ std::optional<uint64_t> total_retries(std::span<const RankRetries> ranks) {
   }
   double total = 0;
   for (const auto& [port, retries] : of_port) total += retries;
+  return static_cast<uint64_t>(total);
+}
+
+uint64_t total_reissued(std::span<const RankRetries> ranks) {
+  double total = 0;
+  for (const RankRetries& rank : ranks) total += rank.reissued_puts;
   return static_cast<uint64_t>(total);
 }
 

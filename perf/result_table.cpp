@@ -17,9 +17,10 @@ std::string verbs_part(const NetworkCounts& n) {
   const bool rails = !n.rail_bytes.empty();
   std::string bytes;
   for (uint64_t b : n.rail_bytes) bytes += fmt::format("{}{}", bytes.empty() ? "" : "/", b);
-  return fmt::format("  {:>8}  {:>8}  {:>8}  {:>8}  {:>20}  {:>7}", n.puts, count(n.doorbells, rails),
+  return fmt::format("  {:>8}  {:>8}  {:>8}  {:>8}  {:>20}  {:>7}  {:>8}", n.puts, count(n.doorbells, rails),
                      count(n.work_requests, rails), count(n.signalled_completions, rails), rails ? bytes : "-",
-                     count(n.retries.value_or(0), rails && n.retries));
+                     count(n.retries.value_or(0), rails && n.retries),
+                     count(n.reissued_puts.value_or(0), rails && n.reissued_puts));
 }
 
 std::string half_row(const Measurement& m, const Row& row, int nranks, ExtraColumns extra) {
@@ -51,7 +52,8 @@ std::vector<Column> half_columns(ExtraColumns extra) {
                                    {"WRs", "", 8},
                                    {"signals", "", 8},
                                    {"rail_bytes", "(B/B/..)", 20},
-                                   {"retries", "", 7}});
+                                   {"retries", "", 7},
+                                   {"reissued", "", 8}});
   return columns;
 }
 
@@ -125,9 +127,9 @@ std::string table_header(ExtraColumns extra) {
         "(bells); "
         "work\n# requests (WRs); those that asked for a completion (signals); payload sent on rail 0/1/..; retries of "
         "the "
-        "rails'\n# ports, each port once (its counters include other traffic). -: not counted, as without RDMA rails "
-        "(TCP, "
-        "one node).\n#\n";
+        "rails'\n# ports, each port once (its counters include other traffic); parts of puts that were issued again on "
+        "another\n# rail, or on one that came back (reissued). -: not counted, as without RDMA rails (TCP, one "
+        "node).\n#\n";
   return text + places_line(columns, extra) +
          header_line({"size", "count", "type", "redop", "root"}, columns, &Column::name) +
          header_line({"(B)", "(elements)", "", "", ""}, columns, &Column::unit);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """RDMA on the emulated device: doorbells, completions, a slow wire, rails, batching. Virtual nodes are emulated hosts.
 
-    perf/figures/softnic.py [--rounds 3] [--only doorbells,wire,rails,batching,latency]
+    perf/figures/softnic.py [--rounds 3] [--only doorbells,wire,rails,batching,latency,checks]
 
 Prints the rows for docs/performance.md; counts are sums over the ranks, times medians over the rounds, what is compared
-runs interleaved. About 4 minutes with the defaults.
+runs interleaved. About 5 minutes with the defaults.
 """
 import argparse
 import os
@@ -71,7 +71,19 @@ def latency(rounds):
     yield ["2 x 1, 8 B, TWOHOP_DOORBELL_BATCH 1 against 64", f"{alone:.1f} us / {together:.1f} us"]
 
 
-FIGURES = {"doorbells": doorbells, "wire": wire, "rails": rails, "batching": batching, "latency": latency}
+def checks(rounds):
+    """What TWOHOP_CHECK=1 costs: pairs of runs, of which the median ratio counts."""
+    for net in ("tcp", "softnic"):
+        for size, iterations in ((4 << 10, 300), (1 << 20, 30), (16 << 20, 5)):
+            of = runs.interleaved(rounds, {
+                c: lambda c=c: run(2, 1, "devices=1", size, iterations, {"TWOHOP_NET": net, "TWOHOP_CHECK": c})
+                for c in ("0", "1")})
+            ratio = statistics.median(b["mean"] / a["mean"] for a, b in zip(of["0"], of["1"]))
+            yield [f"2 x 1, {net}, {size >> 10} KiB, TWOHOP_CHECK 0 against 1",
+                   f"{runs.median(of['0'], 'mean'):.0f} us / {runs.median(of['1'], 'mean'):.0f} us; {ratio:.2f} times"]
+
+
+FIGURES = {"doorbells": doorbells, "wire": wire, "rails": rails, "batching": batching, "latency": latency, "checks": checks}
 
 
 def main():

@@ -347,11 +347,11 @@ class Perf(JobCase):
         rows, results, text = self.perf(
             4, "-b", "1M", "-e", "1M", "-n", 3, "--verbs", "--ranks-per-node", 2, environment={"TWOHOP_NET": "tcp"}
         )
-        self.assertEqual([r[10:15] for r in rows], [["-"] * 5], text)
+        self.assertEqual([r[10:16] for r in rows], [["-"] * 6], text)
         for result in results:
             self.assertGreater(result["puts"], 0, text)
             self.assertEqual([result[name] for name in self.NETWORK], [0] * 3, text)
-            self.assertEqual((result["rail_bytes"], result["retries"]), ([], 0), text)
+            self.assertEqual((result["rail_bytes"], result["retries"], result["reissued_puts"]), ([], 0, 0), text)
 
     def softnic(self, more=""):
         library = os.path.join(os.path.dirname(OPTIONS.perf), "..", "softnic", "libibverbs.so.1")
@@ -376,7 +376,7 @@ class Perf(JobCase):
             self.assertGreaterEqual(result["work_requests"], result["doorbells"])
             self.assertGreater(result["doorbells"], 0)
             self.assertGreater(result["signalled_completions"], 0)
-            self.assertEqual(result["retries"], 0, text)
+            self.assertEqual((result["retries"], result["reissued_puts"]), (0, 0), text)
             seen.append(result["puts"] / iters)
         self.assertEqual(len(set(seen)), 1, seen)  # puts per iteration
 
@@ -395,6 +395,14 @@ class Perf(JobCase):
             parts = [r for r in results if r["in_place"] == bool(placement) and r not in steps]
             whole = [r for r in steps if r["in_place"] == bool(placement)][0]
             self.assertEqual(sum(r["puts"] for r in parts), whole["puts"], text)
+
+    def test_puts_that_went_again_over_another_rail_are_counted(self):
+        rows, results, text = self.perf(
+            2, "-b", "1M", "-e", "1M", "-n", 20, "-w", 0, "-c", 0, "--verbs", "--ranks-per-node", 1, "--scheme", "two-hop",
+            environment={**self.softnic(",fail=dev1:write:100:RETRY_EXC_ERR"), "TWOHOP_IB_TIMEOUT": "10"},
+        )  # fmt: skip
+        self.assertGreater(sum(r["reissued_puts"] for r in results), 0, text)
+        self.assertEqual((rows[0][15], rows[0][26]), tuple(str(r["reissued_puts"]) for r in results), text)
 
     def test_bad_arguments_exit_with_2(self):
         for arguments in (["-d", "float16"], ["-b", "x"], ["-g", "4"], ["--scheme", "ring"], ["--nope"]):

@@ -288,16 +288,18 @@ TEST(ResultTable, HasWhatTheNetworkDidWhenAsked) {
                               .work_requests = 700,
                               .signalled_completions = 50,
                               .rail_bytes = {1000, 2000},
-                              .retries = 3};
+                              .retries = 3,
+                              .reissued_puts = 4};
   row.in_place.network.puts = 12;  // over TCP
   const std::vector<std::string> words = words_of(table_row(row, 4, {.verbs = true}));
-  ASSERT_EQ(words.size(), 25u);
-  EXPECT_EQ(std::vector(words.begin() + 9, words.begin() + 15),
-            (std::vector<std::string>{"640", "80", "700", "50", "1000/2000", "3"}));
-  EXPECT_EQ(std::vector(words.begin() + 19, words.end()), (std::vector<std::string>{"12", "-", "-", "-", "-", "-"}));
+  ASSERT_EQ(words.size(), 27u);
+  EXPECT_EQ(std::vector(words.begin() + 9, words.begin() + 16),
+            (std::vector<std::string>{"640", "80", "700", "50", "1000/2000", "3", "4"}));
+  EXPECT_EQ(std::vector(words.begin() + 20, words.end()),
+            (std::vector<std::string>{"12", "-", "-", "-", "-", "-", "-"}));
   const std::string header = table_header({.per_iteration = true, .verbs = true});
   EXPECT_THAT(header, HasSubstr("over all ranks"));
-  EXPECT_THAT(header, testing::ContainsRegex("i_cv% +puts +bells +WRs +signals +rail_bytes +retries"));
+  EXPECT_THAT(header, testing::ContainsRegex("i_cv% +puts +bells +WRs +signals +rail_bytes +retries +reissued"));
   // Names, units and rows end in the same column.
   const std::string line = table_row(row, 4, {.per_iteration = true, .verbs = true});
   EXPECT_EQ(header.substr(header.rfind('#')).size(), line.size() + 1) << header << line;
@@ -413,6 +415,7 @@ TEST(JsonReport, HasOneResultPerPlacement) {
     EXPECT_EQ(j["results"][0][name], 0) << name;
   EXPECT_TRUE(j["results"][0]["rail_bytes"].is_array());
   EXPECT_TRUE(j["results"][0]["retries"].is_null());
+  EXPECT_TRUE(j["results"][0]["reissued_puts"].is_null());
 }
 
 }  // namespace

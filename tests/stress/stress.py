@@ -3,8 +3,8 @@
 
 usage: stress.py --worker PROGRAM [--seconds N] [--seed N] [--net shm,tcp,softnic] [--no-faults]
 
-A job is some ranks of stress_worker (processes) with settings that its seed draws. Most must end with right results
-only; into one of five a fault is put, a rank that is killed, and its other ranks must all be told. The first job that
+A job is some ranks of stress_worker (processes) with settings that its seed draws; of softnic's rails one may die, and
+others live. Most must end with right results only; into one of five a fault is put, a rank that is killed, and its other ranks must all be told. The first job that
 does otherwise ends the run with its seed, its settings and what its ranks said: --seed repeats it.
 """
 import argparse
@@ -47,6 +47,7 @@ class Drawn:
         words = [f"domain=stress-{os.getpid()}", f"devices={rng.randint(1, 3)}", f"seed={self.seed}"]
         words += [f"loss={rng.choice((0, 0, 0.1, 1, 2))}%", f"latency={rng.choice((0, 2, 50, 200))}us"]
         words += rng.choice(([], ["rate=1g"], ["rate=200m"], ["doorbell=5us"], ["mtu=1024"]))
+        words += self.dying_rail(random.Random(f"rail {self.seed}")) if "devices=1" not in words else []
         self.environment.update({
             "SOFTNIC": ",".join(words),
             "TWOHOP_IB_TIMEOUT": "12",
@@ -55,6 +56,17 @@ class Drawn:
             "TWOHOP_DOORBELL_BATCH": rng.choice(("1", "7", "64")),
             "TWOHOP_HOLD_BYTES": rng.choice(("0", "4K", "256K")),
         })
+
+    def dying_rail(self, rng):
+        """One that others outlive: requests that fail at some point, or a port that is down for a while. Often none."""
+        how = rng.choice(("", "", "request", "port"))
+        if how == "request":
+            done = rng.choice(("", ":done"))
+            return [f"fail=dev{rng.randint(0, 1)}:qp-send:{rng.randint(1, 3000)}:RETRY_EXC_ERR{done}"]
+        if how == "port":
+            at = rng.uniform(0.5, 3)
+            return [f"down=dev1@{at:.2f}s", f"up=dev1@{at + rng.uniform(0.2, 2):.2f}s"]
+        return []
 
     def text(self):
         settings = " ".join(f"{k}={v}" for k, v in self.environment.items())
