@@ -158,11 +158,6 @@ Result<> CommunicatorInit::introduce() {
 }
 
 Result<> CommunicatorInit::connect() {
-  const WindowMap map = comm_->node_->map();
-  comm_->limits_.window_bytes = map.window_bytes;
-  comm_->limits_.inbox_bytes = map.inbox_bytes;
-  comm_->limits_.chunk_bytes = largest_chunk();
-  comm_->limits_.max_channels = config_.nchannels;
   const Result<> connected = connect_links();
   auto all = share(connected ? Result<Json>(Json(rank_)) : Result<Json>(connected.error()));
   if (!all) return all.error();

@@ -18,8 +18,9 @@ const ModelField& field_of(double NetworkModel::*member) {
 
 class Fit {
  public:
-  Fit(NetworkModel start, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls, const FitOptions& options)
-      : model_(std::move(start)), limits_(limits), calls_(calls), options_(options), error_(error_of(model_)) {}
+  Fit(NetworkModel start, const MemorySettings& memory, const std::vector<MeasuredCall>& calls,
+      const FitOptions& options)
+      : model_(std::move(start)), memory_(memory), calls_(calls), options_(options), error_(error_of(model_)) {}
 
   NetworkModel run() {
     double factor = kFirstFactor;
@@ -33,7 +34,7 @@ class Fit {
   }
 
  private:
-  double error_of(const NetworkModel& m) const { return prediction_error(m, limits_, calls_); }
+  double error_of(const NetworkModel& m) const { return prediction_error(m, memory_, calls_); }
   void improve(double NetworkModel::*member, double factor) {
     for (double f : {factor, 1 / factor}) {
       bool better = false;
@@ -54,7 +55,7 @@ class Fit {
   }
 
   NetworkModel model_;
-  const LayoutLimits& limits_;
+  const MemorySettings& memory_;
   const std::vector<MeasuredCall>& calls_;
   const FitOptions& options_;
   double error_;
@@ -62,22 +63,24 @@ class Fit {
 
 }  // namespace
 
-double prediction_error(const NetworkModel& model, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls) {
+double prediction_error(const NetworkModel& model, const MemorySettings& memory,
+                        const std::vector<MeasuredCall>& calls) {
   std::vector<std::unique_ptr<Predictor>> predictors;
   double sum = 0;
   for (const MeasuredCall& c : calls) {
     auto same = std::find_if(predictors.begin(), predictors.end(),
                              [&](const auto& p) { return &p->cluster() == c.cluster.get(); });
-    if (same == predictors.end()) same = predictors.insert(same, std::make_unique<Predictor>(c.cluster, model, limits));
+    if (same == predictors.end())
+      same = predictors.insert(same, std::make_unique<Predictor>(c.cluster, model, memory_limits(*c.cluster, memory)));
     const double predicted = (*same)->predict(c.choice, c.collective, c.bytes, kEffort).time_us;
     sum += std::abs(std::log(std::max(predicted, 1e-3) / std::max(c.time_us, 1e-3)));
   }
   return calls.empty() ? 0 : sum / static_cast<double>(calls.size());
 }
 
-NetworkModel fit_model(NetworkModel start, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls,
+NetworkModel fit_model(NetworkModel start, const MemorySettings& memory, const std::vector<MeasuredCall>& calls,
                        const FitOptions& options) {
-  return Fit(std::move(start), limits, calls, options).run();
+  return Fit(std::move(start), memory, calls, options).run();
 }
 
 }  // namespace twohop

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "collectives/plan/memory_limits.hpp"
 #include "collectives/plan/model/predictor.hpp"
 
 namespace twohop {
@@ -20,7 +21,8 @@ struct MeasuredCall {
 };
 
 /// Mean of |ln(predicted / measured)|: 0.1 is about 10 %.
-double prediction_error(const NetworkModel& model, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls);
+double prediction_error(const NetworkModel& model, const MemorySettings& memory,
+                        const std::vector<MeasuredCall>& calls);
 
 struct FitOptions {
   std::vector<double NetworkModel::*> members;  // to be changed
@@ -29,7 +31,7 @@ struct FitOptions {
 };
 
 /// The same arguments give the same model.
-NetworkModel fit_model(NetworkModel start, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls,
+NetworkModel fit_model(NetworkModel start, const MemorySettings& memory, const std::vector<MeasuredCall>& calls,
                        const FitOptions& options);
 
 }  // namespace twohop
