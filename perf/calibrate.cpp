@@ -232,14 +232,15 @@ FitOptions fit_options(const Launcher& launcher) {
   return fit;
 }
 
-int report(const CalibrateOptions& o, const NetworkModel& model, const LayoutLimits& limits,
+int report(const CalibrateOptions& o, const NetworkModel& model, const MemorySettings& memory,
            const std::vector<MeasuredCall>& calls) {
   if (isatty(STDERR_FILENO)) fmt::print(stderr, "\r\033[K");
   fmt::print("{:>5} {:>5} {:<8} {:>10} {:>12} {:>12} {:>7}\n", "nodes", "ranks", "scheme", "bytes", "measured us",
              "predicted us", "error");
   for (const MeasuredCall& c : calls) {
-    const double predicted =
-        Predictor(c.cluster, model, limits).predict(c.choice, c.collective, c.bytes, {20'000}).time_us;
+    const double predicted = Predictor(c.cluster, model, memory_limits(*c.cluster, memory))
+                                 .predict(c.choice, c.collective, c.bytes, {20'000})
+                                 .time_us;
     fmt::print("{:>5} {:>5} {:<8} {:>10} {:>12.1f} {:>12.1f} {:>6.0f}%\n", c.cluster->nnodes(), c.cluster->nranks(),
                c.choice.algorithm->name, c.bytes, c.time_us, predicted, 100 * (predicted / c.time_us - 1));
   }
@@ -261,12 +262,11 @@ int run(const CalibrateOptions& o, const Launcher& launcher) {
   measure(launcher, *library, o.ranks_per_node, o.seconds, calls);
   if (o.ranks_per_node > 0) measure(launcher, *library, launcher.size(), o.seconds, calls);
   if (launcher.rank() != 0) return 0;
-  LayoutLimits limits;
-  limits.window_bytes = static_cast<uint64_t>(library->buff_bytes) / 2;
-  limits.inbox_bytes = static_cast<uint64_t>(library->buff_bytes) / 8;
+  const MemorySettings memory{static_cast<uint64_t>(library->buff_bytes), static_cast<uint64_t>(library->chunk_bytes),
+                              channels_of(*library)};
   const double measured = seconds_since(begin);
-  model = fit_model({model, behind_a_slow_wire(model, calls)}, limits, calls, fit_options(launcher));
-  const int code = report(o, model, limits, calls);
+  model = fit_model({model, behind_a_slow_wire(model, calls)}, memory, calls, fit_options(launcher));
+  const int code = report(o, model, memory, calls);
   fmt::print("measured in {:.1f} s, fitted in {:.1f} s\n", measured, seconds_since(begin) - measured);
   return code;
 }

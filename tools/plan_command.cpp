@@ -44,7 +44,7 @@ int plan(const Options& o) {
   report.setup = &*setup;
   report.cluster = setup->cluster(o.plan.nodes, o.plan.ranks_per_node);
   report.bytes = *bytes;
-  Predictor predictor(report.cluster, setup->model, setup->limits);
+  Predictor predictor(report.cluster, setup->model, memory_limits(*report.cluster, setup->memory));
   report.candidates = candidates(predictor, setup->space, setup->collective, *bytes, {}, !o.as_given);
   setup->space.steps = 30'000'000;
   if (!o.json) report.table = tune(predictor, setup->space, {setup->collective});

@@ -66,11 +66,9 @@ Result<PlanSetup> check_plan_options(const PlanOptions& o) {
   auto chunk = bytes_of("--chunk", o.chunk, kChunkAlign), buffer = bytes_of("--buffsize", o.buffer, 4096);
   if (!chunk) return chunk.error();
   if (!buffer) return buffer.error();
-  // As a communicator divides its memory.
-  setup.limits.window_bytes = *buffer / 2;
-  setup.limits.inbox_bytes = *buffer / 8;
-  setup.limits.chunk_bytes = setup.space.max_chunk_bytes = *chunk;
-  setup.limits.max_channels = setup.space.max_channels = o.channels;
+  setup.memory = {*buffer, *chunk, o.channels};
+  setup.space.max_chunk_bytes = memory_limits(*setup.cluster(o.nodes, o.ranks_per_node), setup.memory).chunk_bytes;
+  setup.space.max_channels = o.channels;
   bool known = false;
   for (Collective c : kCollectives)
     if (o.collective == collective_name(c)) setup.collective = c, known = true;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/plan/memory_limits.hpp"
 #include "collectives/plan/model/tuner.hpp"
 
 namespace twohop::cli {
@@ -23,7 +24,7 @@ void add_plan_options(CLI::App& app, PlanOptions& options);
 struct PlanSetup {
   NetworkModel model;
   TunerSpace space;
-  LayoutLimits limits;
+  MemorySettings memory;
   Collective collective = Collective::kAllReduce;
   std::shared_ptr<const Cluster> cluster(int nodes, int ranks_per_node) const;
 };

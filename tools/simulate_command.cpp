@@ -51,7 +51,8 @@ void show_progress(int nodes, const std::string& what) {
 }
 
 void run_nodes(const PlanSetup& setup, int ranks_per_node, int nodes, Sweep& sweep) {
-  Predictor predictor(setup.cluster(nodes, ranks_per_node), setup.model, setup.limits);
+  const auto cluster = setup.cluster(nodes, ranks_per_node);
+  Predictor predictor(cluster, setup.model, memory_limits(*cluster, setup.memory));
   for (const Algorithm* a : sweep.algorithms) {
     if (!a->supports(predictor.cluster(), setup.collective)) continue;
     show_progress(nodes, std::string(a->name));

@@ -9,18 +9,6 @@
 namespace twohop {
 namespace {
 
-constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                                       Collective::kBroadcast};
-
-void add_missing(std::vector<LinkEnd>& to, const std::vector<LinkEnd>& from) {
-  for (const LinkEnd& e : from)
-    if (std::find(to.begin(), to.end(), e) == to.end()) to.push_back(e);
-}
-
-size_t find(const std::vector<LinkId>& links, const LinkId& id) {
-  return static_cast<size_t>(std::find(links.begin(), links.end(), id) - links.begin());
-}
-
 size_t count_sources(const std::vector<Step>& lane) {
   size_t n = 0;
   for (const Step& s : lane) n += s.srcs.size();
@@ -57,6 +45,7 @@ class Binder {
       b.counter = node_.counter(b.local, channel_, s.lane);
     }
     b.link = static_cast<uint32_t>(bind_link(s));
+    if (s.kind == StepKind::kPut) bind_inbox(b);
     return b;
   }
 
@@ -71,6 +60,18 @@ class Binder {
         return checked(tables_[node_.me].find_in(in_id(rank_, program_.in[s.link])), tables_[node_.me].in);
       default:
         return 0;
+    }
+  }
+  void bind_inbox(BoundStep& put) const {
+    const LinkTable& mine = tables_[node_.me];
+    const auto [first, count] = mine.sharing_with(put.link);
+    put.inbox = mine.out_inbox[put.link];
+    put.first_sharing = first;
+    put.sharing = count;
+    for (const LinkEnd& e : program_.out) {
+      const size_t other = mine.find_out(out_id(e));
+      TWOHOP_CHECK(other == put.link || other < first || other >= first + count,
+                   "links {} and {} of one program share an inbox", put.link, other);
     }
   }
   LinkId out_id(const LinkEnd& e) const { return {channel_, e.tag, rank_, e.peer}; }
@@ -95,7 +96,7 @@ class Binder {
   }
   size_t inbox_number(const Ref& r) const {
     const LinkTable& table = tables_[cluster_.local_of[r.owner]];
-    return checked(table.find_in({channel_, r.area, r.from, r.owner}), table.in);
+    return table.in_inbox[checked(table.find_in({channel_, r.area, r.from, r.owner}), table.in)];
   }
 
   const Program& program_;
@@ -108,30 +109,6 @@ class Binder {
 };
 
 }  // namespace
-
-size_t LinkTable::find_out(const LinkId& id) const {
-  return find(out, id);
-}
-size_t LinkTable::find_in(const LinkId& id) const {
-  return find(in, id);
-}
-
-LinkTable links_of(std::span<const Algorithm* const> algorithms, const Cluster& cluster, int rank, int channels) {
-  std::vector<LinkEnd> out, in;
-  for (const Algorithm* a : algorithms)
-    for (Collective c : kCollectives) {
-      if (!a->supports(cluster, c)) continue;
-      const Program p = a->program({&cluster, c, 0, {}}, rank);
-      add_missing(out, p.out);
-      add_missing(in, p.in);
-    }
-  LinkTable table;
-  for (int channel = 0; channel < channels; ++channel) {
-    for (const LinkEnd& e : out) table.out.push_back({static_cast<uint16_t>(channel), e.tag, rank, e.peer});
-    for (const LinkEnd& e : in) table.in.push_back({static_cast<uint16_t>(channel), e.tag, e.peer, rank});
-  }
-  return table;
-}
 
 BoundSchedule bind(const Algorithm& algorithm, const Request& request, bool direct, int rank, const NodeAddresses& node,
                    const std::vector<LinkTable>& tables, int channels) {

@@ -31,9 +31,11 @@ struct BoundStep {
   bool final = false;
   uint16_t shard = 0;
   uint32_t chunk = 0;
-  uint16_t lane = 0;                  // kWait
-  int16_t local = -1;                 // kWait: index on the node
-  uint32_t link = 0;                  // kPut, kSent, kArrive, kRelease: index in the endpoint
+  uint16_t lane = 0;   // kWait
+  int16_t local = -1;  // kWait: index on the node
+  uint32_t link = 0;   // kPut, kSent, kArrive, kRelease: index in the endpoint
+  // kPut: the number of the link's inbox among those that this rank puts into, and the links that lead there too.
+  uint32_t inbox = 0, first_sharing = 0, sharing = 1;
   const uint64_t* counter = nullptr;  // kWait
   Linear target;
   BoundRef dst;

@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "collectives/exec/communicator_init.hpp"
+#include "collectives/plan/memory_limits.hpp"
 
 namespace twohop {
 
@@ -60,28 +61,24 @@ Result<> CommunicatorInit::group_into_nodes() {
 
 /// Takes the table of choices that rank 0 has made for this grouping. It says which links are needed.
 Result<> CommunicatorInit::tune() {
-  const auto half = static_cast<uint64_t>(options_.buff_bytes) / 2;
-  LayoutLimits limits;  // as connect() will find them, but for what pages and very small buffers make of them
-  limits.window_bytes = half;
-  limits.inbox_bytes = half / 4;
-  limits.chunk_bytes = largest_chunk();
-  limits.max_channels = config_.nchannels;
-  auto all = share(own_tuning(limits));
+  comm_->limits_ = memory_limits(comm_->cluster_, {static_cast<uint64_t>(options_.buff_bytes),
+                                                   static_cast<uint64_t>(options_.chunk_bytes), config_.nchannels});
+  auto all = share(own_tuning());
   if (!all) return all.error();
   const Json& text = (*all)[0];
   auto tuning = Tuning::create(comm_->selection_, text.is_string() ? text.get<std::string>() : "", comm_->cluster_,
-                               limits, static_cast<uint32_t>(options_.doorbell_batch));
+                               comm_->limits_, static_cast<uint32_t>(options_.doorbell_batch));
   if (!tuning) return tuning.error();
   comm_->tuning_ = std::move(*tuning);
   return {};
 }
 
 /// Rank 0's, as text; nothing on the others.
-Result<Json> CommunicatorInit::own_tuning(const LayoutLimits& limits) const {
+Result<Json> CommunicatorInit::own_tuning() const {
   if (rank_ != 0) return Json("");
   TuningPlace place;
   place.cluster = &comm_->cluster_;
-  place.limits = limits;
+  place.limits = comm_->limits_;
   place.machines = machines_;
   place.cores = std::thread::hardware_concurrency();
   if (comm_->cluster_.nnodes() > 1) {
@@ -105,8 +102,8 @@ Result<Json> CommunicatorInit::try_grouping() {
   const auto algorithms = comm_->tuning_.reachable(cluster);
   for (int r : peers) tables_.push_back(links_of(algorithms, cluster, r, config_.nchannels));
   std::vector<LocalPeer> unreachable;
-  auto node =
-      NodeGroup::create(members(), window_map(), *exchange_, comm_->control_->secret(), deadline_, &unreachable);
+  auto node = NodeGroup::create(members(), window_map(cluster, comm_->limits_), *exchange_, comm_->control_->secret(),
+                                deadline_, &unreachable);
   if (!node) return node.error();
   comm_->node_ = std::move(*node);
   bind_memory(comm_->binding_, comm_->node_->own_memory());
@@ -126,7 +123,7 @@ NodeMembers CommunicatorInit::members() const {
   members.ranks = comm_->cluster_.peers_of(rank_);
   for (size_t i = 0; i < members.ranks.size(); ++i) {
     members.exchanges.push_back(exchanges_[members.ranks[i]]);
-    members.in_links.push_back(tables_[i].in.size());
+    members.inboxes.push_back(tables_[i].in_inboxes());
   }
   return members;
 }

@@ -158,11 +158,6 @@ Result<> CommunicatorInit::introduce() {
 }
 
 Result<> CommunicatorInit::connect() {
-  const WindowMap map = comm_->node_->map();
-  comm_->limits_.window_bytes = map.window_bytes;
-  comm_->limits_.inbox_bytes = map.inbox_bytes;
-  comm_->limits_.chunk_bytes = largest_chunk();
-  comm_->limits_.max_channels = config_.nchannels;
   const Result<> connected = while_listening(&CommunicatorInit::connect_links);
   // Others may wait for this rank's connections, and not for its word yet.
   if (!connected) comm_->control_->announce(connected.error());

@@ -35,16 +35,14 @@ class CommunicatorInit {
   Result<> group_into_nodes();
   void choose_channels(int wanted);
   Result<> tune();
-  Result<Json> own_tuning(const LayoutLimits& limits) const;
+  Result<Json> own_tuning() const;
   Result<Json> try_grouping();
   std::vector<int> split(const std::vector<Json>& unreachable) const;
-  uint64_t largest_chunk() const;
-  WindowMap window_map() const;
   Result<> connect();
   Result<> connect_links();
   Result<> while_listening(Result<> (CommunicatorInit::*step)());
-  Result<> connect_all(Endpoint& endpoint, const LinkTable& links, const std::function<std::byte*(size_t)>& inbox_of,
-                       uint64_t half_inbox_bytes, std::span<const Bytes> addresses);
+  Result<> connect_all(Endpoint& endpoint, const std::function<std::byte*(size_t)>& inbox_of,
+                       std::span<const Bytes> addresses);
   NodeMembers members() const;
   // Calls on GPU memory: communicator_init_gpu.cpp.
   Result<std::optional<int>> own_gpu() const;

@@ -212,9 +212,8 @@ Result<> CommunicatorInit::connect_gpu_links() {
   Endpoint& endpoint = *comm_->gpu_->endpoint();
   const GpuNode& node = comm_->gpu_->node();
   if (auto registered = register_gpu_calls(endpoint, node); !registered) return registered;
-  const LinkTable& mine = tables_[static_cast<size_t>(node.me())];
-  const auto inbox = [&](size_t i) { return node.addresses().inbox(node.me(), i); };
-  return connect_all(endpoint, mine, inbox, node.addresses().map.inbox_bytes, gpu_addresses_);
+  return connect_all(
+      endpoint, [&](size_t number) { return node.addresses().inbox(node.me(), number); }, gpu_addresses_);
 }
 
 }  // namespace twohop

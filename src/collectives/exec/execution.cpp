@@ -178,12 +178,21 @@ bool Execution::wait_is_over(const Lane& lane, const BoundStep& s) {
   return reached(load_acquire(s.counter), tag_of(number_, count)) && verify_local(s.local);
 }
 
+/// What other links have put into the inbox before the last call has been released; in the last call it went to the
+/// other half, and in this one none of them is used.
+bool Execution::inbox_is_free(const BoundStep& s) const {
+  for (uint32_t i = s.first_sharing; i < s.first_sharing + s.sharing; ++i)
+    if (c_.endpoint->out(i).consumed < out_start_[i].before_last) return false;
+  return true;
+}
+
 bool Execution::put(const Lane& lane, const BoundStep& s) {
   const auto number = static_cast<uint64_t>(s.target.at(lane.round));
   const auto slots = static_cast<uint64_t>(schedule_->frame.put_slots);
   const LinkStart& start = out_start_[s.link];
   const uint64_t must_be_consumed = number < slots ? start.before_last : start.now + number - slots + 1;
   if (c_.endpoint->out(s.link).consumed < must_be_consumed) return false;
+  if (number == 0 && !inbox_is_free(s)) return false;
 
   PutPiece pieces[2];
   const int n = pieces_of_put(places_, s, lane.channel, lane.round, schedule_->frame.chunks, pieces);

@@ -97,6 +97,7 @@ class Execution {
   void trace_call();
   void trace_small(Trace::Kind kind, uint64_t begin_ns, uint64_t bytes);
   bool wait_is_over(const Lane& lane, const BoundStep& s);
+  bool inbox_is_free(const BoundStep& s) const;
   bool put(const Lane& lane, const BoundStep& s);
   void copy(const Lane& lane, const BoundStep& s);
   void reduce(const Lane& lane, const BoundStep& s);

@@ -21,9 +21,9 @@ struct NodeAddresses {
     return reinterpret_cast<const uint64_t*>(counter_sets[local] + map.counter(channel, lane));
   }
   std::byte* window(int local, size_t channel) const { return segments[local] + map.window(channel); }
-  std::byte* inbox(int local, size_t in_link) const {
-    if (inbox_sets.empty()) return segments[local] + map.inbox(in_link);
-    return inbox_sets[local] + in_link * 2 * map.inbox_bytes;
+  std::byte* inbox(int local, size_t number) const {
+    if (inbox_sets.empty()) return segments[local] + map.inbox(number);
+    return inbox_sets[local] + number * 2 * map.inbox_bytes;
   }
 };
 

@@ -24,7 +24,7 @@ Result<std::unique_ptr<NodeGroup>> NodeGroup::create(const NodeMembers& members,
       continue;
     }
     group->me_ = static_cast<int>(i);
-    auto window = SharedMemory::create(map.total(members.in_links[i]));
+    auto window = SharedMemory::create(map.total(members.inboxes[i]));
     if (!window) return window.error();
     m.window = std::move(*window);
     m.doorbell = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -38,7 +38,7 @@ Result<std::unique_ptr<NodeGroup>> NodeGroup::create(const NodeMembers& members,
     size_t i = 0;
     while (members.ranks[i] != peer.rank) ++i;
     if (peer.fds.size() == 2) {
-      auto window = SharedMemory::map(std::move(peer.fds[0]), map.total(members.in_links[i]));
+      auto window = SharedMemory::map(std::move(peer.fds[0]), map.total(members.inboxes[i]));
       if (!window) return window.error();
       group->members_[i].window = std::move(*window);
       group->members_[i].doorbell = std::move(peer.fds[1]);

@@ -19,7 +19,7 @@ struct NodeMembers {
   int me = -1;                         // rank
   std::vector<int> ranks;              // ascending, `me` included
   std::vector<std::string> exchanges;  // LocalExchange names, in the same order
-  std::vector<size_t> in_links;        // number of inboxes of each
+  std::vector<size_t> inboxes;         // number of those of each
 };
 
 class NodeGroup {
@@ -42,7 +42,7 @@ class NodeGroup {
   std::byte* window(int local, size_t channel) { return base(local) + map_.window(channel); }
   /// This rank's segment, which nobody has touched when the group is new.
   std::span<std::byte> own_memory() { return members_[me_].window.bytes(); }
-  std::byte* inbox(int local, size_t in_link) { return base(local) + map_.inbox(in_link); }
+  std::byte* inbox(int local, size_t number) { return base(local) + map_.inbox(number); }
 
   /// Wakes the ranks that sleep; call it after counters or notices were written. A fence and a few cached loads when
   /// nobody does.

@@ -1,6 +1,6 @@
 // WindowMap: where everything lies in the segment that a rank shares with its node.
 //
-//   control page | counters [channel][lane] | windows [channel][half] | inboxes [in link][half]
+//   control page | counters [channel][lane] | windows [channel][half] | inboxes [inbox][half]
 //
 // A half serves the calls of one parity. Sizes are the same for all ranks of a communicator, but for the number of
 // inboxes.
@@ -43,7 +43,7 @@ struct WindowMap {
   size_t channels = 1;
   size_t lanes = 1;
   size_t window_bytes = 0;  // of one channel and half
-  size_t inbox_bytes = 0;   // of one link and half
+  size_t inbox_bytes = 0;   // of one inbox and half
 
   static constexpr size_t kPage = 4096;
   static constexpr size_t pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -52,8 +52,8 @@ struct WindowMap {
     return sizeof(ControlPage) + (channel * lanes + lane) * sizeof(SharedWord);
   }
   size_t window(size_t channel) const { return pages(counter(channels, 0)) + channel * 2 * window_bytes; }
-  size_t inbox(size_t in_link) const { return window(channels) + in_link * 2 * inbox_bytes; }
-  size_t total(size_t in_links) const { return pages(inbox(in_links)); }
+  size_t inbox(size_t number) const { return window(channels) + number * 2 * inbox_bytes; }
+  size_t total(size_t inboxes) const { return pages(inbox(inboxes)); }
 };
 
 }  // namespace twohop

@@ -1,5 +1,9 @@
 // Numbers the cells of the checker's memory: every chunk's place in the user's buffers, every slot of a window, every
 // slot of an inbox. Windows and inboxes have two halves, for calls of even and odd number.
+//
+// Each call cuts a half into slots of its own size. Which cells of two calls overlap does not matter: before a call
+// touches a window's half the call before the last has ended there, and before its first put into an inbox's half all
+// cells of that must be free (CheckMemory::all_free).
 #pragma once
 
 #include <algorithm>
@@ -11,7 +15,7 @@ namespace twohop {
 
 class Cells {
  public:
-  Cells(int nranks, size_t nlinks, const std::vector<Frame>& frames, const std::vector<CheckedCall>& calls)
+  Cells(int nranks, size_t inboxes, const std::vector<Frame>& frames, const std::vector<CheckedCall>& calls)
       : frames_(frames) {
     for (size_t c = 0; c < calls.size(); ++c) {
       user_.push_back(end_);
@@ -25,7 +29,7 @@ class Cells {
     window_ = end_;
     end_ += nranks * 2 * areas_ * slots_;
     inbox_ = end_;
-    end_ += nlinks * 2 * put_slots_ * parts_;
+    end_ += inboxes * 2 * put_slots_ * parts_;
   }
 
   size_t size() const { return end_; }
@@ -39,9 +43,12 @@ class Cells {
   size_t window(int rank, int call, int area, int64_t index) const {
     return window_ + ((rank * size_t{2} + (call & 1)) * areas_ + area) * slots_ + index % frames_[call].slots;
   }
-  size_t inbox(int link, int call, int64_t put, int part) const {
-    return inbox_ + ((link * size_t{2} + (call & 1)) * put_slots_ + put % frames_[call].put_slots) * parts_ + part;
+  size_t inbox(int number, int call, int64_t put, int part) const {
+    return inbox_ + ((number * size_t{2} + (call & 1)) * put_slots_ + put % frames_[call].put_slots) * parts_ + part;
   }
+  /// The first of the half of an inbox, and how many it has.
+  size_t inbox_half(int number, int call) const { return inbox(number, call, 0, 0); }
+  size_t inbox_half_size() const { return put_slots_ * parts_; }
 
  private:
   static size_t user_size(const Frame& f, int rounds) { return size_t(rounds) * f.shards * f.chunks; }

@@ -8,7 +8,7 @@ namespace twohop {
 CheckData::CheckData(const CheckSetup& setup, const std::vector<CheckedCall>& calls)
     : setup_(setup),
       sets_(setup.cluster.nranks()),
-      cells_(setup.nranks(), setup.links.size(), setup.frames, calls),
+      cells_(setup.nranks(), setup.inboxes, setup.frames, calls),
       memory_(cells_.size()),
       chunks_out_of_node_(setup.cluster.nnodes()) {
   for (size_t c = 0; c < calls.size(); ++c) {
@@ -62,13 +62,16 @@ CheckData::Verdict CheckData::add_operand(const Ref& ref, const Value& operand, 
 CheckData::Verdict CheckData::put(int link, const Step& step, const ChunkName& first, const Access& tx,
                                   const Access& rx) {
   const int64_t number = step.target.at(first.round);
+  const int inbox = setup_.links[link].inbox;
+  if (number == 0 && !memory_.all_free(cells_.inbox_half(inbox, first.call), cells_.inbox_half_size(), rx.clock))
+    return FaultKind::kCallOvertaken;
   for (size_t i = 0; i < step.srcs.size(); ++i) {
     const ChunkName chunk = part(first, i);
     Value value;
     if (const Verdict fault = read(step.srcs[i], chunk, tx, value)) return fault;
     if (chunk.call == 0 && !value.is_void) ++chunks_out_of_node_[setup_.cluster.node_of[setup_.links[link].src]];
     if (setup_.rotation) value = seen_behind(value, setup_.links[link].nodes_ahead);
-    const size_t to = cells_.inbox(link, chunk.call, number, static_cast<int>(i));
+    const size_t to = cells_.inbox(inbox, chunk.call, number, static_cast<int>(i));
     if (const Verdict fault = memory_.write(to, CellSpace::kInbox, value, rx)) return fault;
   }
   return std::nullopt;
@@ -150,7 +153,7 @@ size_t CheckData::locate(const Ref& ref, const ChunkName& chunk) const {
   const auto& in = setup_.programs[chunk.call][ref.owner].in;
   for (size_t i = 0; i < in.size(); ++i)
     if (in[i].tag == ref.area && in[i].peer == ref.from)
-      return cells_.inbox(setup_.in[chunk.call][ref.owner][i], chunk.call, index, ref.part);
+      return inbox_cell(setup_.in[chunk.call][ref.owner][i], chunk.call, index, ref.part);
   return kNowhere;
 }
 
@@ -194,7 +197,7 @@ void CheckData::digest_inbox(int link, const Step& step, const ChunkName& first,
                              Digest& digest) const {
   const int64_t number = step.target.at(first.round);
   for (size_t i = 0; i < step.srcs.size(); ++i)
-    view.value_and_reads(digest, memory_, memory_.cell(cells_.inbox(link, first.call, number, static_cast<int>(i))));
+    view.value_and_reads(digest, memory_, memory_.cell(inbox_cell(link, first.call, number, static_cast<int>(i))));
 }
 
 }  // namespace twohop

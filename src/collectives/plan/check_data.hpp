@@ -39,6 +39,9 @@ class CheckData {
   static constexpr size_t kNowhere = SIZE_MAX;
 
   size_t locate(const Ref& ref, const ChunkName& chunk) const;
+  size_t inbox_cell(int link, int call, int64_t put, int part) const {
+    return cells_.inbox(setup_.links[link].inbox, call, put, part);
+  }
   Verdict read(const Ref& ref, const ChunkName& chunk, const Access& access, Value& value);
   Verdict reduce(const Step& step, const ChunkName& chunk, const Access& access, Value& sum);
   Verdict add_operand(const Ref& ref, const Value& operand, bool first, Value& sum);

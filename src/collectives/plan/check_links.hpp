@@ -11,10 +11,13 @@
 namespace twohop {
 
 /// Counts run over all calls, as in the transport. The reads of sources are events of thread `tx` of the sender's node,
-/// the writes of the inbox of thread `rx` of the receiver's node.
+/// the writes of the inbox of thread `rx` of the receiver's node. Links share inboxes as they do when they are executed
+/// (inbox_sharing.hpp).
 struct Link {
   int src = 0, dst = 0;
-  int nodes_ahead = 0;  // by symmetry: dst stands for the rank of its index so many nodes after src's
+  int nodes_ahead = 0;            // by symmetry: dst stands for the rank of its index so many nodes after src's
+  int inbox = 0;                  // of all the cluster's
+  std::vector<int> sharing = {};  // the other links of the inbox
   uint32_t tx = 0, rx = 0;
   Clock tx_clock = {}, rx_clock = {};
   ClockLog sent = {}, arrived = {}, released = {};       // by put

@@ -41,6 +41,17 @@ std::optional<FaultKind> CheckMemory::overwrite_fault(const Cell& cell, const Va
   return std::nullopt;
 }
 
+bool CheckMemory::all_free(size_t from, size_t count, ClockView clock) const {
+  for (size_t at = from; at < from + count; ++at) {
+    const Cell& cell = cells_[at];
+    if (cell.fresh()) continue;
+    if (!cell.written.known_to(clock)) return false;
+    for (int32_t i = cell.reads; i >= 0; i = reads_[i].next)
+      if (!reads_[i].event.known_to(clock)) return false;
+  }
+  return true;
+}
+
 bool CheckMemory::has_unread() const {
   for (const Cell& cell : cells_)
     if (cell.space != CellSpace::kUser && !cell.was_read && !cell.value.is_void) return true;

@@ -65,6 +65,8 @@ class CheckMemory {
   /// A write over a value that nobody has read in a window is a dead write if nobody reads it later; that is known only
   /// at the end, or when a reader comes in vain. So it is noted, and no fault yet.
   std::optional<FaultKind> write(size_t at, CellSpace space, const Value& value, const Access& access);
+  /// Whether all that was done to so many cells is known, so that they may be cut into other slots.
+  bool all_free(size_t from, size_t count, ClockView clock) const;
   /// A window or inbox slot is left with a value that nobody read.
   bool has_unread() const;
   bool has_dead_write() const { return dead_write_; }

@@ -2,8 +2,10 @@
 #include "collectives/plan/check_setup.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "collectives/plan/direct.hpp"
+#include "collectives/plan/inbox_sharing.hpp"
 
 namespace twohop {
 
@@ -11,6 +13,7 @@ CheckSetup::CheckSetup(const Cluster& c, const std::vector<CheckedCall>& calls, 
     : cluster(c) {
   if (options.by_symmetry) rotation = Rotation(c);
   make_programs(calls, options);
+  for (int r = 0; r < nranks(); ++r) share_inboxes_of(r, calls);
   out.resize(calls.size(), std::vector<std::vector<int>>(nranks()));
   in = out;
   for (size_t call = 0; call < calls.size() && !fault; ++call)
@@ -37,6 +40,28 @@ void CheckSetup::make_programs(const std::vector<CheckedCall>& calls, const Chec
                   {.src = r, .dst = stands_for(e.peer), .nodes_ahead = cluster.node_of[e.peer] - cluster.node_of[r]});
       programs.back().push_back(std::move(p));
     }
+  }
+}
+
+/// Gives the links that start at a rank their inboxes.
+void CheckSetup::share_inboxes_of(int rank, const std::vector<CheckedCall>& calls) {
+  std::map<const Algorithm*, std::vector<LinkEnd>> by_algorithm;
+  for (size_t c = 0; c < calls.size(); ++c) {
+    auto& ends = by_algorithm[calls[c].algorithm];
+    ends.insert(ends.end(), programs[c][rank].out.begin(), programs[c][rank].out.end());
+  }
+  std::vector<std::vector<LinkEnd>> lists;
+  for (auto& [algorithm, ends] : by_algorithm) lists.push_back(std::move(ends));
+  std::map<std::pair<int, int>, std::vector<int>> links_of;  // by peer and number
+  for (const auto& [end, number] : share_inboxes(lists))
+    links_of[{end.peer, number}].push_back(links.find(rank, end.peer, end.tag));
+  for (const auto& [key, together] : links_of) {
+    for (const int link : together) {
+      links[link].inbox = static_cast<int>(inboxes);
+      for (const int other : together)
+        if (other != link) links[link].sharing.push_back(other);
+    }
+    ++inboxes;
   }
 }
 

@@ -36,12 +36,14 @@ struct CheckSetup {
   std::vector<std::vector<std::vector<int>>> out, in;  // by call, rank, link of the program: link of the cluster
   std::vector<std::vector<int>> links_from, links_to;  // by rank
   Links links;
+  size_t inboxes = 0;
   size_t max_lanes = 1;
   std::vector<size_t> width;   // by node: of its clocks
   std::optional<Fault> fault;  // a program that is not well formed
 
  private:
   void make_programs(const std::vector<CheckedCall>& calls, const CheckOptions& options);
+  void share_inboxes_of(int rank, const std::vector<CheckedCall>& calls);
   void number_threads();
   void resolve_links(size_t call, int rank);
 };

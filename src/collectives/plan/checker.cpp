@@ -222,7 +222,25 @@ class Simulation {
     const int64_t number = step.target.at(lane.round);
     if (number != link.sent.size() - link.posted_at.back())
       fail(FaultKind::kProtocol, fmt::format("put {} out of order: {}", number, here()));
-    return link.released.size() >= consumed_before(link, number, call);
+    return link.released.size() >= consumed_before(link, number, call) && inbox_is_free(link, number, call);
+  }
+  /// The first put of a call waits for all that other links have put into the inbox before the last call.
+  bool waits_for_sharing(int64_t number, int call) const {
+    return number == 0 && call >= 2 && options_.order_calls && options_.order_sharing_links;
+  }
+  bool inbox_is_free(const Link& link, int64_t number, int call) const {
+    if (!waits_for_sharing(number, call)) return true;
+    for (const int other : link.sharing)
+      if (links_[other].released.size() < links_[other].posted_at[call - 1]) return false;
+    return true;
+  }
+  void learn_of_releases(Link& link, int64_t number, int call) {
+    if (const int64_t consumed = consumed_before(link, number, call); consumed > 0)
+      join(link.rx_clock, link.released[consumed - 1]);
+    if (!waits_for_sharing(number, call)) return;
+    for (const int other : link.sharing)
+      if (const int64_t before = links_[other].posted_at[call - 1]; before > 0)
+        join(link.rx_clock, links_[other].released[before - 1]);
   }
 
   void execute(int r, size_t l, const Step& step) {
@@ -254,10 +272,9 @@ class Simulation {
   void put(int r, const Step& step, const ChunkName& chunk, Lane& lane) {
     const int id = setup_.out[chunk.call][r][step.link];
     Link& link = links_[id];
-    const int64_t consumed = consumed_before(link, step.target.at(lane.round), chunk.call);
     join(link.tx_clock, lane.clock);
     ++link.tx_clock[link.tx];
-    if (consumed > 0) join(link.rx_clock, link.released[consumed - 1]);
+    learn_of_releases(link, step.target.at(lane.round), chunk.call);
     ++link.rx_clock[link.rx];
     if (digesting(r)) {
       view_of(r, lane.round).clock(lane.digest, link.tx_clock);

@@ -2,10 +2,10 @@
 //
 // It runs the programs of all ranks symbolically: a chunk's value is the set of ranks whose contributions it holds.
 // Data hazards are decided by happens-before, not by the order of the one run that is simulated: vector clocks over the
-// lanes and links of a node; edges: signal -> wait, put -> sent, put -> arrive, release -> later put, end of a call ->
-// the call after the next. What a node knows of its own lanes and links it must know from within: a detour over another
-// node ("they answered, so they have read it") does not count. That is stricter than needed, holds under
-// retransmission too, and keeps clocks as small as a node.
+// lanes and links of a node; edges: signal -> wait, put -> sent, put -> arrive, release -> later put into the same
+// inbox (which links share, inbox_sharing.hpp), end of a call -> the call after the next. What a node knows of its own
+// lanes and links it must know from within: a detour over another node ("they answered, so they have read it") does not
+// count. That is stricter than needed, holds under retransmission too, and keeps clocks as small as a node.
 //
 // Since waits only ever become true and every slot and credit belongs to one lane and one peer, one greedy run that
 // gets stuck is a proof of a deadlock, and one that does not is a proof of its absence. How a proof for some rounds
@@ -62,6 +62,8 @@ struct CheckOptions {
   std::function<void(int call, int rank, Program&)> mutate;
   /// False leaves out the wait of a call for the end of the call before the last.
   bool order_calls = true;
+  /// False leaves out the wait of a link's first put of a call for what other links have put into the inbox.
+  bool order_sharing_links = true;
   /// Runs the ranks of node 0 only, and takes what they put for what arrives from other nodes: for algorithms whose
   /// programs are the same for every node, but for the numbers of nodes and blocks, on even clusters. See
   /// check_symmetry.hpp.

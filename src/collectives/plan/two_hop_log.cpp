@@ -93,14 +93,29 @@ class Log final : public Exchange {
   void scatter(int s) {
     LaneBuilder lane(program_, p_.lane(s, kScatterLane));
     for (const Skip& step : skips_)
-      for (int u = 0; u < puts_of(step); ++u) scatter_put(lane, s, step, u);
+      exchange(
+          step, [&](int u) { scatter_put(lane, s, step, u); }, [&](int u) { scatter_fold(lane, s, step, u); });
   }
-  /// Sends put `u` of a step and folds its counterpart: never more than one ahead, or all would wait for credits.
+  /// The puts of a step and their counterparts: as many ahead as there are slots, since with more all would wait for
+  /// credits, so that a step takes the time of one put.
+  template <class Put, class Take>
+  void exchange(const Skip& step, Put put, Take take) const {
+    const int puts = puts_of(step), ahead = std::min(puts, p_.request.depths.put_slots);
+    for (int u = 0; u < ahead; ++u) put(u);
+    for (int u = 0; u < puts; ++u) {
+      take(u);
+      if (u + ahead < puts) put(u + ahead);
+    }
+  }
+  int blocks_of(const Skip& step, int put) const { return std::min(per_put_, step.blocks() - put * per_put_); }
   void scatter_put(LaneBuilder& lane, int s, const Skip& step, int u) {
-    const int first = u * per_put_, blocks = std::min(per_put_, step.blocks() - first);
+    const int first = u * per_put_, blocks = blocks_of(step, u);
     lane.wait(p_.me, kReduce, p_.reduced(s, item(step.skip + first + blocks - 1), p_.k - 1));
     lane.put(p_.chunk(s, block(step.skip + first), 0), scatter_out(s, step), puts(step, 0, u),
              p_.own_slots(s, step.skip + first, blocks));
+  }
+  void scatter_fold(LaneBuilder& lane, int s, const Skip& step, int u) {
+    const int first = u * per_put_, blocks = blocks_of(step, u);
     const int in = link_from(program_, tag(s, LinkKind::kScatter), behind(s, step));
     lane.arrive(in, puts(step, 0, u + 1));
     for (int b = 0; b < blocks; ++b)
@@ -144,14 +159,18 @@ class Log final : public Exchange {
     LaneBuilder lane(program_, p_.lane(s, kGatherLane));
     wait_until_complete(lane, s, p_.k - 1);
     for (auto step = skips_.rbegin(); step != skips_.rend(); ++step)
-      for (int u = 0; u < puts_of(*step); ++u) gather_put(lane, s, *step, u);
+      exchange(
+          *step, [&](int u) { gather_put(lane, s, *step, u); }, [&](int u) { gather_take(lane, s, *step, u); });
   }
   void gather_put(LaneBuilder& lane, int s, const Skip& step, int u) {
-    const int first = u * per_put_, blocks = std::min(per_put_, step.blocks() - first);
-    lane.put(p_.chunk(s, block(first), 0), gather_out(s, step), puts(step, 0, u), p_.own_slots(s, first, blocks));
+    const int first = u * per_put_;
+    lane.put(p_.chunk(s, block(first), 0), gather_out(s, step), puts(step, 0, u),
+             p_.own_slots(s, first, blocks_of(step, u)));
+  }
+  void gather_take(LaneBuilder& lane, int s, const Skip& step, int u) {
     const int in = link_from(program_, tag(s, LinkKind::kGather), ahead(s, step));
     lane.arrive(in, puts(step, 0, u + 1));
-    for (int b = 0; b < blocks; ++b)
+    for (int b = 0; b < blocks_of(step, u); ++b)
       for (int i = 0; i < p_.k; ++i) keep(lane, s, step, u, b, i);
     lane.release(in, puts(step, 0, u));
   }

@@ -118,6 +118,90 @@ TEST(Communicator, SumsUnderAGivenTable) {
   ::unlink(options.tuner_file.c_str());
 }
 
+/// A table with a row for each algorithm, so that the size of a call says which one it uses.
+std::string table_of_all_algorithms() {
+  std::string rows;
+  uint64_t bytes = 1000;
+  for (const Algorithm& a : algorithms()) {
+    rows += fmt::format(
+        R"({{"collective":"AllReduce","max_bytes":{},"algorithm":"{}","chunk_bytes":4096,"channels":2,"batch":8}},)",
+        bytes, a.name);
+    bytes += 1000;
+  }
+  return fmt::format(R"({{"rows": [{}
+    {{"collective":"AllReduce","algorithm":"two-hop","chunk_bytes":4096,"channels":2,"batch":8}}]}})",
+                     rows);
+}
+
+/// Their links share inboxes, and nothing is reset between calls.
+TEST(Communicator, SumsByAnyAlgorithmAfterAnyOther) {
+  const auto seed = std::random_device()();
+  Options options;
+  options.tuner_file = testing::TempDir() + "communicator_test_all_" + std::to_string(::getpid());
+  std::ofstream(options.tuner_file) << table_of_all_algorithms();
+  for (const Shape s : {Shape{2, 1}, {4, 2}, {5, 2}})
+    with_ranks(
+        s.nranks, s.ranks_per_node, "auto",
+        [&](Communicator& comm) {
+          std::mt19937 random(seed);
+          for (int call = 0; call < 200; ++call) all_reduce(comm, 200 + random() % 11 * 250, random() % 2);
+        },
+        options);
+  ::unlink(options.tuner_file.c_str());
+  if (HasFailure()) std::cerr << "seed " << seed << '\n';
+}
+
+/// Node 0's broadcast of call 1 lies unread in node 2's inbox when call 3 has something for that inbox over another
+/// link: broadcasts let ranks go on while others have not even begun.
+TEST(Communicator, DoesNotOverwriteWhatALateRankHasNotReadOverAnotherLink) {
+  constexpr int kRanks = 4, kLate = 2, kTurns = 1000;
+  constexpr size_t kCount = 1000;
+  std::latch others_are_in_call_3(kRanks - 1), others_have_put(kRanks - 1);
+  const auto broadcast = [](Communicator& comm, int32_t value) {
+    std::vector<int32_t> data(kCount, comm.rank() == 0 ? value : -1);
+    auto done = run_one(comm, {.collective = Collective::kBroadcast,
+                               .send = data.data(),
+                               .recv = data.data(),
+                               .count = kCount,
+                               .type = twohopInt32});
+    ASSERT_TRUE(done) << done.error().message;
+    EXPECT_EQ(std::count(data.begin(), data.end(), value), static_cast<std::ptrdiff_t>(kCount)) << comm.rank();
+  };
+  /// Moves on as far as it can without the late rank, and then to the end.
+  const auto all_reduce_in_turns = [&](Communicator& comm) {
+    std::vector<int32_t> data(kCount, 1);
+    ASSERT_TRUE(comm.start({.send = data.data(), .recv = data.data(), .count = kCount, .type = twohopInt32}));
+    auto progress = comm.progress();
+    others_are_in_call_3.count_down();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (int turns = 0; progress && *progress != Communicator::Progress::kDone; progress = comm.progress()) {
+      turns += others_are_in_call_3.try_wait();
+      if (turns == kTurns) others_have_put.count_down(), ++turns;
+      ASSERT_LT(std::chrono::steady_clock::now(), end);
+      std::this_thread::yield();
+    }
+    ASSERT_TRUE(progress) << progress.error().message;
+    EXPECT_EQ(std::count(data.begin(), data.end(), kRanks), static_cast<std::ptrdiff_t>(kCount));
+  };
+  Options options;
+  options.model_file = "none";  // broadcasts by log steps, small all-reduces by one-shot
+  with_ranks(
+      kRanks, 1, "two-hop-log,one-shot",
+      [&](Communicator& comm) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (comm.rank() == kLate && !others_have_put.try_wait()) {
+          ASSERT_LT(std::chrono::steady_clock::now(), end);
+          std::this_thread::yield();
+        }
+        for (int32_t call = 1; call <= 2; ++call) broadcast(comm, call);
+        if (comm.rank() != kLate) return all_reduce_in_turns(comm);
+        std::vector<int32_t> data(kCount, 1);
+        auto done = run_one(comm, {.send = data.data(), .recv = data.data(), .count = kCount, .type = twohopInt32});
+        ASSERT_TRUE(done) << done.error().message;
+      },
+      options);
+}
+
 TEST(Communicator, NamesATunerFileThatIsMissingOnAllRanks) {
   Options options;
   options.tuner_file = "/nowhere/table.json";

@@ -62,7 +62,7 @@ LoopRank::LoopRank(World& world, int rank) : world_(world), rank_(rank), me_(wor
   const auto& peers = world.cluster.peers_of(rank);
   for (int r : peers) tables_.push_back(links_of(every_algorithm(), world.cluster, r, world.size.channels));
   board_bytes_ = world.map.window(0);
-  const size_t bytes = peers.size() * board_bytes_ + world.map.total(tables_[me_].in.size());
+  const size_t bytes = peers.size() * board_bytes_ + world.map.total(tables_[me_].in_inboxes());
   memory_ = std::make_unique<std::byte[]>(bytes + 64);
   out_.resize(tables_[me_].out.size());
   in_.resize(tables_[me_].in.size());
@@ -98,7 +98,7 @@ void LoopRank::connect() {
   for (size_t i = 0; i < tables_[me_].in.size(); ++i) {
     InLink link;
     link.id = tables_[me_].in[i];
-    link.inbox = {addresses_.inbox(me_, i), 2 * world_.map.inbox_bytes};
+    link.inbox = {addresses_.inbox(me_, tables_[me_].in_inbox[i]), 2 * world_.map.inbox_bytes};
     in.push_back(link);
   }
   (void)endpoint_->connect(std::move(out), std::move(in), {}, {}, -1);

@@ -150,7 +150,7 @@ std::string way_name(const testing::TestParamInfo<Way>& info) {
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
-/// 16 channels hold the chunks that are under way, not 16 times what one channel may have (2026-11: 48 MiB).
+/// 16 channels hold the chunks that are under way, not 16 times what one channel may have.
 TEST(Windows, OfManyChannelsStaySmall) {
   with_ranks(4, 2, "auto", "softnic", [](Communicator& comm) {
     const EndpointCounters net = comm.counters().net;

@@ -150,7 +150,7 @@ Result<> GpuExecution::make_memory() {
   const size_t out = mine.out.size(), in = mine.in.size();
   const GpuPlacement& placement = parts_.node->placement();
   const bool staged = parts_.endpoint && placement.windows_on_gpu && !placement.inboxes_on_gpu;
-  const size_t staging = staged ? out * 2 * parts_.node->addresses().map.inbox_bytes : 0;
+  const size_t staging = staged ? mine.out_inboxes() * 2 * parts_.node->addresses().map.inbox_bytes : 0;
 
   Carver gpu_size(nullptr), host_size(nullptr);
   OnGpu{gpu_size, locals, out, in};

@@ -18,15 +18,13 @@ struct GpuNode::Maker {
   const GpuPlacement& placement;
   size_t locals;
 
-  size_t window_bytes(size_t in_links) const {
+  size_t window_bytes(size_t count) const {
     const size_t boards = locals * map.window(0);
     const size_t windows = map.window(map.channels) - map.window(0);
-    return boards + windows + (placement.inboxes_on_gpu == placement.windows_on_gpu ? inbox_bytes(in_links) : 0);
+    return boards + windows + (placement.inboxes_on_gpu == placement.windows_on_gpu ? inbox_bytes(count) : 0);
   }
-  size_t inbox_bytes(size_t in_links) const { return in_links * 2 * map.inbox_bytes; }
-  bool inboxes_apart(size_t in_links) const {
-    return placement.inboxes_on_gpu != placement.windows_on_gpu && in_links > 0;
-  }
+  size_t inbox_bytes(size_t count) const { return count * 2 * map.inbox_bytes; }
+  bool inboxes_apart(size_t count) const { return placement.inboxes_on_gpu != placement.windows_on_gpu && count > 0; }
 
   Result<Segment> make(bool on_gpu, size_t bytes) const {
     Segment s;
@@ -61,13 +59,13 @@ struct GpuNode::Maker {
     return Result<Segment>(std::move(s));
   }
 
-  Result<Member> make_own(size_t in_links) const {
+  Result<Member> make_own(size_t count) const {
     Member m;
-    auto windows = make(placement.windows_on_gpu, window_bytes(in_links));
+    auto windows = make(placement.windows_on_gpu, window_bytes(count));
     if (!windows) return windows.error();
     m.windows = std::move(*windows);
-    if (!inboxes_apart(in_links)) return Result<Member>(std::move(m));
-    auto inboxes = make(placement.inboxes_on_gpu, inbox_bytes(in_links));
+    if (!inboxes_apart(count)) return Result<Member>(std::move(m));
+    auto inboxes = make(placement.inboxes_on_gpu, inbox_bytes(count));
     if (!inboxes) return inboxes.error();
     m.inboxes = std::move(*inboxes);
     return Result<Member>(std::move(m));
@@ -88,8 +86,8 @@ struct GpuNode::Maker {
     for (Fd& fd : *more) fds->push_back(std::move(fd));
     return fds;
   }
-  Result<Member> map_peer(std::vector<Fd> fds, size_t in_links) const {
-    const bool apart = inboxes_apart(in_links);
+  Result<Member> map_peer(std::vector<Fd> fds, size_t count) const {
+    const bool apart = inboxes_apart(count);
     const size_t least = apart ? 2 : 1;
     if (fds.size() < least)
       return make_error(twohopRemoteError, "a local rank passed {} descriptors for GPU calls, expected {} or more",
@@ -99,11 +97,11 @@ struct GpuNode::Maker {
     for (size_t i = n_windows; i < fds.size(); ++i) of_inboxes.push_back(std::move(fds[i]));
     fds.resize(n_windows);
     Member m;
-    auto windows = map_fds(placement.windows_on_gpu, std::move(fds), window_bytes(in_links));
+    auto windows = map_fds(placement.windows_on_gpu, std::move(fds), window_bytes(count));
     if (!windows) return windows.error();
     m.windows = std::move(*windows);
     if (!apart) return Result<Member>(std::move(m));
-    auto inboxes = map_fds(placement.inboxes_on_gpu, std::move(of_inboxes), inbox_bytes(in_links));
+    auto inboxes = map_fds(placement.inboxes_on_gpu, std::move(of_inboxes), inbox_bytes(count));
     if (!inboxes) return inboxes.error();
     m.inboxes = std::move(*inboxes);
     return Result<Member>(std::move(m));
@@ -126,9 +124,9 @@ Result<std::unique_ptr<GpuNode>> GpuNode::create(GpuRuntime& runtime, int device
       candidates.push_back({members.ranks[i], members.exchanges[i]});
 
   // A rank that fails takes part in the exchange all the same, with no more than nothing to give.
-  auto own = maker.make_own(members.in_links[me]);
+  auto own = maker.make_own(members.inboxes[me]);
   Result<std::vector<Fd>> fds = std::vector<Fd>();
-  if (own) fds = Maker::export_own(*own, maker.inboxes_apart(members.in_links[me]));
+  if (own) fds = Maker::export_own(*own, maker.inboxes_apart(members.inboxes[me]));
   std::vector<int> given;
   if (fds)
     for (const Fd& fd : *fds) given.push_back(fd.get());
@@ -146,7 +144,7 @@ Result<std::unique_ptr<GpuNode>> GpuNode::create(GpuRuntime& runtime, int device
     const auto i =
         static_cast<size_t>(std::find(members.ranks.begin(), members.ranks.end(), peer.rank) - members.ranks.begin());
     if (peer.fds.empty()) return make_error(twohopRemoteError, "rank {}: {}", peer.rank, peer.failure);
-    auto member = maker.map_peer(std::move(peer.fds), members.in_links[i]);
+    auto member = maker.map_peer(std::move(peer.fds), members.inboxes[i]);
     if (!member) return member.error();
     node->members_[i] = std::move(*member);
   }
@@ -156,7 +154,7 @@ Result<std::unique_ptr<GpuNode>> GpuNode::create(GpuRuntime& runtime, int device
 
 void GpuNode::fill_in(const WindowMap& map, const NodeMembers& members, int me) {
   const size_t board_bytes = map.window(0), locals = members.ranks.size();
-  in_links_ = members.in_links[static_cast<size_t>(me)];
+  inboxes_ = members.inboxes[static_cast<size_t>(me)];
   addresses_.me = me;
   addresses_.map = map;
   const bool apart = placement_.inboxes_on_gpu != placement_.windows_on_gpu;
@@ -166,7 +164,7 @@ void GpuNode::fill_in(const WindowMap& map, const NodeMembers& members, int me) 
     boards_of_me_.push_back(base + static_cast<size_t>(me) * board_bytes);
     // After its boards a segment goes on as the host's does from its first window.
     addresses_.segments.push_back(base + (locals - 1) * board_bytes);
-    if (apart) addresses_.inbox_sets.push_back(members.in_links[i] > 0 ? members_[i].inboxes.data() : nullptr);
+    if (apart) addresses_.inbox_sets.push_back(members.inboxes[i] > 0 ? members_[i].inboxes.data() : nullptr);
   }
   addresses_.counter_sets = boards_;
 }
@@ -175,8 +173,8 @@ std::span<std::byte> GpuNode::own_segment() const {
   return members_[static_cast<size_t>(me())].windows.bytes();
 }
 std::span<std::byte> GpuNode::own_inboxes() const {
-  if (in_links_ == 0) return {};
-  return {addresses_.inbox(me(), 0), in_links_ * 2 * addresses_.map.inbox_bytes};
+  if (inboxes_ == 0) return {};
+  return {addresses_.inbox(me(), 0), inboxes_ * 2 * addresses_.map.inbox_bytes};
 }
 
 }  // namespace twohop

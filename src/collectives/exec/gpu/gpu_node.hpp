@@ -1,7 +1,7 @@
 // GpuNode: the memory by which the ranks of one node run calls on their GPUs together: each rank has a segment that
 // all map, in its GPU's memory or, where GPUs do not reach each other, in the host's.
 //
-//   boards [local rank] | windows [channel][half] | inboxes [in link][half]
+//   boards [local rank] | windows [channel][half] | inboxes [inbox][half]
 //
 // The inboxes lie in a segment of host memory of their own where the network cannot write to the GPU.
 #pragma once
@@ -63,7 +63,7 @@ class GpuNode {
   std::vector<Member> members_;
   NodeAddresses addresses_;
   std::vector<std::byte*> boards_, boards_of_me_;
-  size_t in_links_ = 0;
+  size_t inboxes_ = 0;
 };
 
 }  // namespace twohop

@@ -209,7 +209,7 @@ class LaneLoop {
   TWOHOP_HD bool put(const BoundStep& s, int64_t round) {
     const uint64_t pieces = leader([&] { return wait_for_slot(s, round) ? find_pieces(s, round) : 0; });
     if (pieces == 0) return false;
-    if (c_.staging) stage(s.link, pieces);
+    if (c_.staging) stage(s.inbox, pieces);
     return leader([&] { return push_put(s, pieces); }) != 0;
   }
   TWOHOP_HD bool wait_for_slot(const BoundStep& s, int64_t round) {
@@ -217,8 +217,21 @@ class LaneLoop {
     const auto slots = static_cast<uint64_t>(c_.places.put_slots);
     const LoopLink& link = c_.out[s.link];
     const uint64_t must_be_consumed = number < slots ? link.before_last : link.start + number - slots + 1;
-    const uint64_t* consumed = &c_.out_words[s.link].consumed;
-    return wait_until([&] { return reached(load_acquire(consumed), must_be_consumed); });
+    return wait_until_consumed(s.link, must_be_consumed) && (number > 0 || wait_for_inbox(s));
+  }
+  TWOHOP_HD bool wait_until_consumed(uint32_t link, uint64_t count) {
+    if (reached(load_relaxed(&c_.out[link].consumed_seen), count)) return true;
+    const uint64_t* consumed = &c_.out_words[link].consumed;
+    if (!wait_until([&] { return reached(load_acquire(consumed), count); })) return false;
+    store_relaxed(&c_.out[link].consumed_seen, count);
+    return true;
+  }
+  /// What other links have put into the inbox before the last call has been released; in the last call it went to the
+  /// other half, and in this one none of them is used.
+  TWOHOP_HD bool wait_for_inbox(const BoundStep& s) {
+    for (uint32_t i = s.first_sharing; i < s.first_sharing + s.sharing; ++i)
+      if (i != s.link && !wait_until_consumed(i, c_.out[i].before_last)) return false;
+    return true;
   }
   TWOHOP_HD uint64_t find_pieces(const BoundStep& s, int64_t round) {
     const int n = pieces_of_put(g_.scratch().places, s, lane_.channel, round, c_.frame_chunks, g_.scratch().pieces);
@@ -226,15 +239,15 @@ class LaneLoop {
     return static_cast<uint64_t>(n);
   }
   /// A slot of the staging memory is free when the receiver's slot is: what was consumed has been sent.
-  TWOHOP_HD void stage(uint32_t link, uint64_t pieces) {
+  TWOHOP_HD void stage(uint32_t inbox, uint64_t pieces) {
     for (uint64_t i = 0; i < pieces; ++i) {
       const PutPiece& p = g_.scratch().pieces[i];
-      if (p.bytes > 0) element::copy_chunk(g_, staged(link, p), p.source, p.bytes);
+      if (p.bytes > 0) element::copy_chunk(g_, staged(inbox, p), p.source, p.bytes);
     }
     g_.sync();
   }
-  TWOHOP_HD std::byte* staged(uint32_t link, const PutPiece& p) const {
-    return c_.staging + link * 2 * c_.places.inbox_bytes + p.inbox_offset;
+  TWOHOP_HD std::byte* staged(uint32_t inbox, const PutPiece& p) const {
+    return c_.staging + inbox * 2 * c_.places.inbox_bytes + p.inbox_offset;
   }
   TWOHOP_HD bool push_put(const BoundStep& s, uint64_t pieces) {
     ++c_.out[s.link].posted;
@@ -247,7 +260,7 @@ class LaneLoop {
                            e.pieces = static_cast<uint32_t>(pieces);
                            for (uint64_t i = 0; i < pieces; ++i) {
                              const PutPiece& p = g_.scratch().pieces[i];
-                             e.piece[i] = {c_.staging ? staged(s.link, p) : p.source, p.inbox_offset, p.bytes};
+                             e.piece[i] = {c_.staging ? staged(s.inbox, p) : p.source, p.inbox_offset, p.bytes};
                            }
                          });
   }

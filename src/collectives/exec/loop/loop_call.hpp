@@ -27,13 +27,12 @@ struct LoopState {
   uint64_t faults = 0;      // found so far; the first one is reported
 };
 
-/// One end of a link: counts of puts since it was made. `posted`, `start` and `before_last` are the kernel's own; the
-/// rest is written by the progress thread.
+/// One end of a link, the kernel's own: counts of puts since it was made.
 struct LoopLink {
-  uint64_t posted = 0;       // out: puts posted; in: puts released
-  uint64_t start = 0;        // of them when the running call began
-  uint64_t before_last = 0;  // and when the call before it began
-  uint64_t unused = 0;
+  uint64_t posted = 0;         // out: puts posted; in: puts released
+  uint64_t start = 0;          // of them when the running call began
+  uint64_t before_last = 0;    // and when the call before it began
+  uint64_t consumed_seen = 0;  // out: puts that the receiver is known to have released, at least
 };
 struct alignas(kCacheLine) LoopLinkWords {
   uint64_t sent = 0, consumed = 0;  // out
@@ -90,7 +89,7 @@ struct LoopCall {
   const LoopLinkWords* in_words = nullptr;
   uint32_t out_count = 0, in_count = 0;
   PutQueue queue;
-  /// Where puts are copied before they are sent, at (out link, inbox offset): host memory, for networks that cannot
+  /// Where puts are copied before they are sent, at (inbox, offset in it): host memory, for networks that cannot
   /// read the GPU's. Null: puts are sent from where they lie.
   std::byte* staging = nullptr;
   LoopReport* report = nullptr;

@@ -26,8 +26,9 @@ double busy_us(const Prediction& p, int nranks) {
 
 class Fit {
  public:
-  Fit(NetworkModel start, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls, const FitOptions& options)
-      : model_(std::move(start)), limits_(limits), calls_(calls), options_(options), error_(error_of(model_)) {}
+  Fit(NetworkModel start, const MemorySettings& memory, const std::vector<MeasuredCall>& calls,
+      const FitOptions& options)
+      : model_(std::move(start)), memory_(memory), calls_(calls), options_(options), error_(error_of(model_)) {}
 
   NetworkModel run() {
     double factor = kFirstFactor;
@@ -42,7 +43,7 @@ class Fit {
   double error() const { return error_; }
 
  private:
-  double error_of(const NetworkModel& m) const { return prediction_error(m, limits_, calls_); }
+  double error_of(const NetworkModel& m) const { return prediction_error(m, memory_, calls_); }
   void improve(double NetworkModel::*member, double factor) {
     for (double f : {factor, 1 / factor}) {
       bool better = false;
@@ -63,7 +64,7 @@ class Fit {
   }
 
   NetworkModel model_;
-  const LayoutLimits& limits_;
+  const MemorySettings& memory_;
   const std::vector<MeasuredCall>& calls_;
   const FitOptions& options_;
   double error_;
@@ -71,13 +72,15 @@ class Fit {
 
 }  // namespace
 
-double prediction_error(const NetworkModel& model, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls) {
+double prediction_error(const NetworkModel& model, const MemorySettings& memory,
+                        const std::vector<MeasuredCall>& calls) {
   std::vector<std::unique_ptr<Predictor>> predictors;
   double sum = 0;
   for (const MeasuredCall& c : calls) {
     auto same = std::find_if(predictors.begin(), predictors.end(),
                              [&](const auto& p) { return &p->cluster() == c.cluster.get(); });
-    if (same == predictors.end()) same = predictors.insert(same, std::make_unique<Predictor>(c.cluster, model, limits));
+    if (same == predictors.end())
+      same = predictors.insert(same, std::make_unique<Predictor>(c.cluster, model, memory_limits(*c.cluster, memory)));
     const Prediction predicted = (*same)->predict(c.choice, c.collective, c.bytes, kEffort);
     sum += std::abs(std::log(std::max(predicted.time_us, 1e-3) / std::max(c.time_us, 1e-3)));
     if (c.core_us > 0) sum += std::max(0.0, std::log(busy_us(predicted, c.cluster->nranks()) / c.core_us));
@@ -85,12 +88,12 @@ double prediction_error(const NetworkModel& model, const LayoutLimits& limits, c
   return calls.empty() ? 0 : sum / static_cast<double>(calls.size());
 }
 
-NetworkModel fit_model(const std::vector<NetworkModel>& starts, const LayoutLimits& limits,
+NetworkModel fit_model(const std::vector<NetworkModel>& starts, const MemorySettings& memory,
                        const std::vector<MeasuredCall>& calls, const FitOptions& options) {
   NetworkModel best;
   double least = std::numeric_limits<double>::infinity();
   for (const NetworkModel& start : starts) {
-    Fit fit(start, limits, calls, options);
+    Fit fit(start, memory, calls, options);
     NetworkModel found = fit.run();
     if (fit.error() < least) best = std::move(found), least = fit.error();
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "collectives/plan/memory_limits.hpp"
 #include "collectives/plan/model/predictor.hpp"
 
 namespace twohop {
@@ -22,7 +23,8 @@ struct MeasuredCall {
 
 /// Mean of |ln(predicted / measured)|: 0.1 is about 10 %. Work beyond the cores' time counts in the same way, so that
 /// what a slow wire costs is not taken for copying.
-double prediction_error(const NetworkModel& model, const LayoutLimits& limits, const std::vector<MeasuredCall>& calls);
+double prediction_error(const NetworkModel& model, const MemorySettings& memory,
+                        const std::vector<MeasuredCall>& calls);
 
 struct FitOptions {
   std::vector<double NetworkModel::*> members;  // to be changed
@@ -32,7 +34,7 @@ struct FitOptions {
 
 /// The best of what the starts, one at least, lead to: one member at a time gets no fit from slow copies to a slow
 /// wire. The same arguments give the same model.
-NetworkModel fit_model(const std::vector<NetworkModel>& starts, const LayoutLimits& limits,
+NetworkModel fit_model(const std::vector<NetworkModel>& starts, const MemorySettings& memory,
                        const std::vector<MeasuredCall>& calls, const FitOptions& options);
 
 }  // namespace twohop
