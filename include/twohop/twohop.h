@@ -174,9 +174,11 @@ TWOHOP_API twohopResult_t twohopGroupEnd(void);
 
 /* ---- Collectives ------------------------------------------------------------------------------------- */
 
-/* Buffers are the caller's, aligned to the element; any count including 0. Send and receive buffers are either
- * exactly in place, as each function says, or disjoint; any other overlap is twohopInvalidArgument. Every rank
- * gets the same bits, and the same call on the same cluster gives the same bits again.
+/* Buffers are the caller's, aligned to the element; any count including 0. All ranks of a call give memory of the host,
+ * or all memory of their GPUs (docs/gpu.md); where they differ the call fails on all ranks with twohopInvalidUsage.
+ * Send and receive buffers are either exactly in place, as each function says, or disjoint; any other overlap is
+ * twohopInvalidArgument. Every rank gets the same bits, and the same call on the same cluster gives the same bits
+ * again.
  *
  * Numbers. 8- and 16-bit floats are widened to float32, folded there and rounded to nearest even once per reduction
  * step. 16-bit types overflow to infinity; 8-bit types saturate at their largest finite value, also from an infinite
@@ -214,23 +216,45 @@ TWOHOP_API twohopResult_t twohopRedOpCreatePreMulSum(twohopRedOp_t* op, const vo
                                                      twohopComm_t comm);
 TWOHOP_API twohopResult_t twohopRedOpDestroy(twohopRedOp_t op, twohopComm_t comm);
 
-/* ---- Memory that the network sends from ---------------------------------------------------------------- */
+/* ---- Memory that is used where it lies ------------------------------------------------------------------ */
 
-/* Registers `bytes` of host memory with comm: a call whose whole send buffer lies in one registered range is sent
- * from there without being staged, where the schedule puts a rank's own input on the wire (one rank per node, and no
- * avg of floating types or pre-multiplied sum); elsewhere the call does what it did. Registering costs time and locked
- * memory; do it once for buffers that are used again and again. The memory must stay mapped until it is deregistered
- * or comm is destroyed. Each rank registers as it likes. *handle is for twohopCommDeregister.
- * Errors: twohopInvalidUsage if the range overlaps a registered one or calls are pending on a stream;
- * twohopSystemError if the device refuses (the message has RLIMIT_MEMLOCK, the size and what is registered). */
+/* Registers `bytes` of memory with comm. A call whose whole send buffer lies in one registered range is not staged,
+ * where that can be avoided; elsewhere it does what it did. Registering costs time; do it once for buffers that are
+ * used again and again. *handle is for twohopCommDeregister. The memory stays the caller's and must stay allocated
+ * until it is deregistered or comm is destroyed. One thread at a time for each comm, and no call of it may be pending.
+ *
+ * Host memory (cudaMallocHost's included): the network sends from it where the schedule puts a rank's own input on the
+ * wire (one rank per node, and no avg of floating types or pre-multiplied sum). Locks the memory. Each rank registers
+ * as it likes, at once.
+ *
+ * Device memory of comm's GPU, of twohopMemAllocDevice or cudaMalloc: the other ranks of the node read it in all-reduce
+ * and reduce-scatter. All ranks of a node register together, in the same order, each a range of its own of any size:
+ * the call blocks until the others have made it, at most TWOHOP_TIMEOUT_S seconds, so it cannot be in a group, and
+ * ranks of one node need a thread each. At most 64 ranges. Memory of cudaMalloc that was freed without being
+ * deregistered is noticed by its allocation number and staged, though another allocation got its address; what a graph
+ * has captured is not looked at again. Where the GPUs of the node do not reach each other nothing changes. See
+ * docs/gpu.md.
+ *
+ * Errors: twohopInvalidUsage if the range overlaps a registered one, calls are pending, or another rank of the node
+ * does not do the same; twohopInvalidArgument for managed memory, device memory of a pool or past its allocation;
+ * twohopUnhandledCudaError if CUDA cannot share it; twohopSystemError if the network's device refuses (the message has
+ * RLIMIT_MEMLOCK, the size and what is registered); twohopTimeout, which ends comm. */
 TWOHOP_API twohopResult_t twohopCommRegister(twohopComm_t comm, void* buffer, size_t bytes, void** handle);
-/* From now on the memory is staged again, and may be freed. Errors: twohopInvalidArgument for an unknown handle. */
+/* From now on the memory is staged again, and may be freed. Of device memory: all ranks of the node together, as above;
+ * synchronize the streams of all calls on it first, and destroy the graphs that have captured one (twohopInvalidUsage
+ * on all ranks where one of them has not; the memory stays registered then). Destroying comm deregisters too, but
+ * memory of cudaMalloc may only be freed once all ranks of the node have done so.
+ * Errors: twohopInvalidArgument for an unknown handle, and as above. */
 TWOHOP_API twohopResult_t twohopCommDeregister(twohopComm_t comm, void* handle);
 
-/* Zeroed host memory that suits registration: whole pages, huge ones where the system has them. It still has to be
- * registered. twohopMemFree refuses memory that is registered (twohopInvalidUsage) or not its own
- * (twohopInvalidArgument); NULL is fine. Any thread. */
+/* Zeroed memory that suits registration, of `bytes` bytes, the caller's until twohopMemFree; it still has to be
+ * registered. twohopMemAlloc: host memory, whole pages, huge ones where the system has them. twohopMemAllocDevice: of
+ * the GPU that is current in the calling thread, exported by file descriptor where the driver can, so that it may be
+ * freed while other ranks still map it. twohopMemFree takes both, and refuses memory that is registered
+ * (twohopInvalidUsage) or not its own (twohopInvalidArgument); NULL is fine. Any thread. Errors: twohopSystemError or
+ * twohopUnhandledCudaError where there is not so much; twohopInvalidUsage without a GPU. */
 TWOHOP_API twohopResult_t twohopMemAlloc(void** memory, size_t bytes);
+TWOHOP_API twohopResult_t twohopMemAllocDevice(void** memory, size_t bytes);
 TWOHOP_API twohopResult_t twohopMemFree(void* memory);
 
 /* ---- Counters ------------------------------------------------------------------------------------------ */

@@ -278,8 +278,8 @@ class RedOp {
   twohopComm_t comm_ = nullptr;
 };
 
-/// Memory that comm sends from without staging while this lives; see twohopCommRegister. Must not outlive its
-/// communicator nor the memory.
+/// Memory that comm uses without staging while this lives; see twohopCommRegister, also for how ranks make and end
+/// registrations of device memory together. Must not outlive its communicator nor the memory.
 class Registration {
  public:
   Registration(const Comm& comm, void* memory, size_t bytes) : comm_(comm.get()) {
@@ -300,31 +300,44 @@ class Registration {
   void* handle_ = nullptr;
 };
 
-/// `size` zeroed elements in memory that suits registration (twohopMemAlloc).
-template <class T>
-class HostMemory {
+/// `size` zeroed elements in memory that suits registration.
+template <class T, twohopResult_t (*kAllocate)(void**, size_t)>
+class Memory {
  public:
-  explicit HostMemory(size_t size) : size_(size) {
+  explicit Memory(size_t size) : size_(size) {
     void* memory = nullptr;
-    check(twohopMemAlloc(&memory, size * sizeof(T)));
+    check(kAllocate(&memory, size * sizeof(T)));
     data_ = static_cast<T*>(memory);
   }
-  HostMemory(HostMemory&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-  HostMemory& operator=(HostMemory&& other) noexcept {
+  Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Memory& operator=(Memory&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     return *this;
   }
-  ~HostMemory() { (void)twohopMemFree(data_); }
+  ~Memory() { (void)twohopMemFree(data_); }
   T* data() const noexcept { return data_; }
   size_t size() const noexcept { return size_; }
-  T* begin() const noexcept { return data_; }
-  T* end() const noexcept { return data_ + size_; }
 
  private:
   T* data_ = nullptr;
   size_t size_ = 0;
+};
+
+/// Of the host (twohopMemAlloc).
+template <class T>
+class HostMemory : public Memory<T, twohopMemAlloc> {
+ public:
+  using Memory<T, twohopMemAlloc>::Memory;
+  T* begin() const noexcept { return this->data(); }
+  T* end() const noexcept { return this->data() + this->size(); }
+};
+
+/// Of the GPU that is current in this thread (twohopMemAllocDevice); not for the CPU to touch.
+template <class T>
+class DeviceMemory : public Memory<T, twohopMemAllocDevice> {
+ public:
+  using Memory<T, twohopMemAllocDevice>::Memory;
 };
 
 }  // namespace face

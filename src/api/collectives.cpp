@@ -68,8 +68,10 @@ Result<> submit(const Call& call, twohopComm_t comm, twohopStream_t stream) {
   if (!on_gpu && stream)
     if (auto handle = live(stream); !handle) return handle.error();
   Group& group = Group::of_thread();
-  if (group.open()) {
+  if (group.open())
     if (auto ok = check_not_destroyed(group, comm); !ok) return ok;
+  c.count_made(on_gpu);
+  if (group.open()) {
     if (on_gpu)
       group.add_on_gpu(*comm, call, stream);
     else

@@ -16,32 +16,65 @@
 namespace twohop {
 namespace {
 
+/// Memory of the host, or of a GPU. Who holds `bytes` keeps it from being freed.
+struct Allocation {
+  std::shared_ptr<const size_t> bytes;
+  std::unique_ptr<GpuMemory> gpu;
+};
+
 struct Allocations {
   std::mutex mutex;
-  std::map<uintptr_t, std::shared_ptr<const size_t>> by_address;  // bytes
+  std::map<uintptr_t, Allocation> by_address;
 
   static Allocations& get() {
     static Allocations* all = new Allocations;  // never freed: other threads may free memory while we exit
     return *all;
   }
+  void add(void* memory, size_t bytes, std::unique_ptr<GpuMemory> gpu) {
+    const std::lock_guard lock(mutex);
+    by_address[reinterpret_cast<uintptr_t>(memory)] = {std::make_shared<const size_t>(bytes), std::move(gpu)};
+  }
 };
 
-/// Calls on GPUs stage what they send, and what the host would register of it could be gone, or another's, unnoticed.
-Result<> check_not_on_gpu(const void* buffer) {
+/// Device memory; managed memory, which moves, is refused.
+Result<bool> is_on_gpu(const void* buffer) {
   GpuRuntime* runtime = gpu_runtime();
-  if (!runtime) return {};
+  if (!runtime) return false;
   auto info = runtime->memory_info(buffer);
   if (!info) return info.error();
-  if (info->kind != MemoryKind::kDevice && info->kind != MemoryKind::kManaged) return {};
-  return make_error(twohopInvalidArgument,
-                    "buffer={} is {}: only host memory is registered, calls on GPUs stage what they send", buffer,
-                    memory_kind_name(info->kind));
+  if (info->kind == MemoryKind::kManaged)
+    return make_error(twohopInvalidArgument, "buffer={} is managed memory, which moves: register host or device memory",
+                      buffer);
+  return info->kind == MemoryKind::kDevice;
 }
 
-Result<> check_idle(twohopComm_t comm, const char* what) {
-  if (comm->tickets.idle()) return {};
+/// Numbers of registrations of device memory, as handles.
+constexpr uint64_t kOnGpu = uint64_t{1} << 63;
+
+/// All ranks of the node call it, and each waits for the others.
+Result<uint64_t> register_on_gpu(twohopComm& comm, std::span<std::byte> memory) {
+  if (!comm.communicator->gpu())
+    return make_error(twohopInvalidUsage, "buffer={} is device memory, and this communicator runs no calls on GPUs: {}",
+                      static_cast<void*>(memory.data()), comm.communicator->why_no_gpu());
+  if (Group::of_thread().open())
+    return make_error(twohopInvalidUsage,
+                      "device memory is registered by all ranks of a node together, which a group cannot wait for: "
+                      "register it outside of groups");
+  const bool kept = hold_memory(memory.data()) != nullptr;
+  auto number = comm.communicator->register_gpu_memory(memory, kept, comm.tickets.idle());
+  if (!number) return number.error();
+  return *number | kOnGpu;
+}
+
+Result<> check_idle(const twohopComm& comm, const char* what) {
+  if (comm.tickets.idle()) return {};
   return make_error(twohopInvalidUsage,
                     "memory is {} while calls of this communicator are pending: synchronize its streams first", what);
+}
+
+Result<uint64_t> register_on_host(twohopComm& comm, std::span<std::byte> memory) {
+  if (auto ok = check_idle(comm, "registered"); !ok) return ok.error();
+  return comm.communicator->register_memory(memory);
 }
 
 Result<> register_buffer(twohopComm_t comm, void* buffer, size_t bytes, void** handle) {
@@ -49,20 +82,27 @@ Result<> register_buffer(twohopComm_t comm, void* buffer, size_t bytes, void** h
   if (!buffer) return null_argument("buffer", "the memory to register");
   if (!handle) return null_argument("handle", "a place for the handle");
   if (bytes == 0) return make_error(twohopInvalidArgument, "bytes=0: accepted are 1 and more");
-  if (auto ok = check_not_on_gpu(buffer); !ok) return ok;
-  if (auto ok = check_idle(comm, "registered"); !ok) return ok;
-  auto number = comm->communicator->register_memory({static_cast<std::byte*>(buffer), bytes});
+  const std::span<std::byte> memory(static_cast<std::byte*>(buffer), bytes);
+  auto on_gpu = is_on_gpu(buffer);
+  if (!on_gpu) return on_gpu.error();
+  auto number = *on_gpu ? register_on_gpu(*comm, memory) : register_on_host(*comm, memory);
   if (!number) return number.error();
   if (auto token = hold_memory(buffer)) comm->held_memory[*number] = std::move(token);
   *handle = reinterpret_cast<void*>(static_cast<uintptr_t>(*number));
   return {};
 }
 
+Result<> deregister_number(twohopComm& comm, uint64_t number) {
+  if ((number & kOnGpu) != 0 && comm.communicator->gpu())
+    return comm.communicator->deregister_gpu_memory(number & ~kOnGpu, comm.tickets.idle());
+  if (auto ok = check_idle(comm, "deregistered"); !ok) return ok;
+  return comm.communicator->deregister_memory(number);
+}
+
 Result<> deregister_buffer(twohopComm_t comm, void* handle) {
   if (auto ok = live(comm); !ok) return ok.error();
-  if (auto ok = check_idle(comm, "deregistered"); !ok) return ok;
   const auto number = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(handle));
-  if (auto ok = comm->communicator->deregister_memory(number); !ok) return ok;
+  if (auto done = deregister_number(*comm, number); !done) return done;
   comm->held_memory.erase(number);
   return {};
 }
@@ -74,9 +114,20 @@ Result<void*> allocate_memory(size_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return system_error(errno, "cannot allocate {} bytes of memory", bytes);
   (void)::madvise(memory, bytes, MADV_HUGEPAGE);  // fewer entries in the adapter's tables; a wish only
-  Allocations& all = Allocations::get();
-  const std::lock_guard lock(all.mutex);
-  all.by_address[reinterpret_cast<uintptr_t>(memory)] = std::make_shared<const size_t>(bytes);
+  Allocations::get().add(memory, bytes, nullptr);
+  return memory;
+}
+
+Result<void*> allocate_device_memory(size_t bytes) {
+  if (bytes == 0) return make_error(twohopInvalidArgument, "bytes=0: accepted are 1 and more");
+  GpuRuntime* runtime = gpu_runtime();
+  if (!runtime) return make_error(twohopInvalidUsage, "there is no GPU to allocate memory on: {}", cuda_status().why);
+  auto device = runtime->current_device(true);
+  if (!device) return device.error();
+  auto made = runtime->make_segment(**device, bytes);
+  if (!made) return made.error();
+  void* memory = (*made)->data();
+  Allocations::get().add(memory, bytes, std::move(*made));
   return memory;
 }
 
@@ -89,12 +140,12 @@ Result<> free_memory(void* memory) {
     return make_error(twohopInvalidArgument,
                       "memory={:#x} is not the start of memory of twohopMemAlloc, or was freed already",
                       reinterpret_cast<uintptr_t>(memory));
-  if (it->second.use_count() > 1)
+  if (it->second.bytes.use_count() > 1)
     return make_error(
         twohopInvalidUsage,
         "memory={:#x} ({} bytes) is still registered with a communicator: call twohopCommDeregister first", it->first,
-        *it->second);
-  ::munmap(memory, *it->second);
+        *it->second.bytes);
+  if (!it->second.gpu) ::munmap(memory, *it->second.bytes);
   all.by_address.erase(it);
   return {};
 }
@@ -106,8 +157,8 @@ std::shared_ptr<const void> hold_memory(const void* address) {
   auto it = all.by_address.upper_bound(at);
   if (it == all.by_address.begin()) return nullptr;
   --it;
-  if (at - it->first >= *it->second) return nullptr;
-  return it->second;
+  if (at - it->first >= *it->second.bytes) return nullptr;
+  return it->second.bytes;
 }
 
 }  // namespace twohop
@@ -124,6 +175,16 @@ twohopResult_t twohopMemAlloc(void** memory, size_t bytes) {
   return twohop::guarded(__func__, nullptr, [&]() -> twohop::Result<> {
     if (!memory) return twohop::null_argument("memory", "a place for the address");
     auto made = twohop::allocate_memory(bytes);
+    if (!made) return made.error();
+    *memory = *made;
+    return {};
+  });
+}
+
+twohopResult_t twohopMemAllocDevice(void** memory, size_t bytes) {
+  return twohop::guarded(__func__, nullptr, [&]() -> twohop::Result<> {
+    if (!memory) return twohop::null_argument("memory", "a place for the address");
+    auto made = twohop::allocate_device_memory(bytes);
     if (!made) return made.error();
     *memory = *made;
     return {};

@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <functional>
 #include <random>
 
 #include "thread_ranks.hpp"
@@ -73,6 +76,11 @@ void run_gpu_ranks(const Ranks& ranks, const std::function<void(int, twohopComm_
   for (auto& thread : threads) thread.join();
 }
 
+/// Ranks that share a GPU allocate before one of them launches: allocating may wait for the kernel that waits for them.
+void all_have_allocated(twohopComm_t comm) {
+  EXPECT_OK(twohopBarrier(comm, nullptr), comm);
+}
+
 constexpr size_t kTypeBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
 class OnGpu : public testing::TestWithParam<Ranks> {};
@@ -112,6 +120,7 @@ TEST_P(OnGpu, ACapturedCallIsReplayed) {
               comm);
     ASSERT_CUDA(cudaStreamEndCapture(stream.get(), &graph));
     ASSERT_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+    all_have_allocated(comm);
     const int n = GetParam().nranks;
     for (int replay = 1; replay <= 5; ++replay) {
       std::vector<float> values(kCount, static_cast<float>((rank + 1) * replay));
@@ -133,6 +142,7 @@ TEST_P(OnGpu, AnAbortEndsAKernelThatWaits) {
   run_gpu_ranks(GetParam(), [&](int rank, twohopComm_t comm) {
     Stream stream;
     DeviceBuffer buffer(4096);
+    all_have_allocated(comm);
     if (rank == 0) {
       EXPECT_OK(twohopAllReduce(buffer.get(), buffer.get(), 1024, twohopFloat32, twohopSum, comm, stream.twohop()),
                 comm);
@@ -146,6 +156,77 @@ TEST_P(OnGpu, AnAbortEndsAKernelThatWaits) {
       EXPECT_OK(twohopCommGetAsyncError(comm, &error), comm);
     EXPECT_EQ(error, twohopAborted);
     ASSERT_CUDA(cudaStreamSynchronize(stream.get()));  // the kernel has left
+  });
+}
+
+/// Memory of cudaMalloc and of twohopMemAllocDevice; all ranks register together.
+TEST_P(OnGpu, RegisteredMemoryGivesTheSameSums) {
+  run_gpu_ranks(GetParam(), [&](int rank, twohopComm_t comm) {
+    Stream stream;
+    constexpr size_t kCount = 300000;
+    DeviceBuffer users(kCount * sizeof(float)), result(kCount * sizeof(float));
+    void *ours = nullptr, *handles[2] = {};
+    EXPECT_OK(twohopMemAllocDevice(&ours, kCount * sizeof(float)), nullptr);
+    EXPECT_OK(twohopCommRegister(comm, users.get(), kCount * sizeof(float), &handles[0]), comm);
+    EXPECT_OK(twohopCommRegister(comm, ours, kCount * sizeof(float), &handles[1]), comm);
+    std::vector<float> values(kCount);
+    for (size_t i = 0; i < kCount; ++i) values[i] = static_cast<float>(rank + 1) + static_cast<float>(i % 7);
+    std::memcpy(users.host().data(), values.data(), kCount * sizeof(float));
+    users.to_device(stream.get());
+    ASSERT_CUDA(cudaMemcpyAsync(ours, users.get(), kCount * sizeof(float), cudaMemcpyDeviceToDevice, stream.get()));
+    all_have_allocated(comm);
+    const int n = GetParam().nranks;
+    for (void* send : {users.get(), ours}) {
+      EXPECT_OK(twohopAllReduce(send, result.get(), kCount, twohopFloat32, twohopSum, comm, stream.twohop()), comm);
+      result.to_host(stream.get());
+      std::memcpy(values.data(), result.host().data(), kCount * sizeof(float));
+      for (size_t i = 0; i < kCount; ++i)
+        ASSERT_EQ(values[i], static_cast<float>(n * (n + 1) / 2) + static_cast<float>(n) * static_cast<float>(i % 7));
+    }
+    for (void* handle : handles) EXPECT_OK(twohopCommDeregister(comm, handle), comm);
+    EXPECT_OK(twohopMemFree(ours), nullptr);
+  });
+}
+
+/// Seconds of a call by events, the mean of `times`.
+double seconds_of(cudaStream_t stream, int times, const std::function<void()>& call) {
+  cudaEvent_t begin = nullptr, end = nullptr;
+  EXPECT_EQ(cudaEventCreate(&begin), cudaSuccess);
+  EXPECT_EQ(cudaEventCreate(&end), cudaSuccess);
+  call();
+  EXPECT_EQ(cudaEventRecord(begin, stream), cudaSuccess);
+  for (int i = 0; i < times; ++i) call();
+  EXPECT_EQ(cudaEventRecord(end, stream), cudaSuccess);
+  EXPECT_EQ(cudaEventSynchronize(end), cudaSuccess);
+  float ms = 0;
+  EXPECT_EQ(cudaEventElapsedTime(&ms, begin, end), cudaSuccess);
+  (void)cudaEventDestroy(begin);
+  (void)cudaEventDestroy(end);
+  return 1e-3 * static_cast<double>(ms) / times;
+}
+
+/// Two ranks, staged and registered; prints lines for gpu-check and asserts no speed.
+TEST(OnGpus, TimingOfRanksAsThreads) {
+  run_gpu_ranks({.nranks = 2}, [&](int rank, twohopComm_t comm) {
+    Stream stream;
+    constexpr size_t kMost = 64 << 20;
+    DeviceBuffer send(kMost), recv(kMost);
+    send.to_device(stream.get());
+    all_have_allocated(comm);
+    for (const bool registered : {false, true}) {
+      void* handle = nullptr;
+      if (registered) EXPECT_OK(twohopCommRegister(comm, send.get(), kMost, &handle), comm);
+      for (size_t bytes = 4096; bytes <= kMost; bytes *= 16) {
+        const double s = seconds_of(stream.get(), 20, [&] {
+          EXPECT_OK(twohopAllReduce(send.get(), recv.get(), bytes / 4, twohopFloat32, twohopSum, comm, stream.twohop()),
+                    comm);
+        });
+        if (rank == 0)
+          std::printf("# 2 ranks as threads, %d GPU(s), %s: %9zu bytes %10.1f us %8.2f GB/s\n", std::min(devices(), 2),
+                      registered ? "registered" : "staged", bytes, 1e6 * s, 1e-9 * static_cast<double>(bytes) / s);
+      }
+      if (registered) EXPECT_OK(twohopCommDeregister(comm, handle), comm);
+    }
   });
 }
 

@@ -109,6 +109,9 @@ Standing Communicator::standing() const {
   s.place = in_call ? Standing::Place::kInCall : Standing::Place::kBetweenCalls;
   s.waits_for = waits_for_.load(std::memory_order_relaxed);
   s.still_ms = still_ms_.load(std::memory_order_relaxed);
+  const uint64_t made = made_.load(std::memory_order_relaxed);
+  s.host_calls = static_cast<uint32_t>(made);
+  s.gpu_calls = static_cast<uint32_t>(made >> 32);
   return s;
 }
 

@@ -93,6 +93,14 @@ class Communicator {
   void fail_unless_told(const Error& error);
   std::optional<Error> failure() const;
 
+  /// For the caller of calls: the program has made one, in its own order, on the GPU or on the host. Where ranks differ
+  /// in that, compare_places() finds it.
+  void count_made(bool on_gpu) { made_.fetch_add(on_gpu ? uint64_t{1} << 32 : 1, std::memory_order_relaxed); }
+  /// Asks all ranks where they make their calls, which takes up to a second. The error: one of them makes a call on
+  /// host memory where another makes one on a GPU. To be asked once, by a call that has not moved for so long.
+  static constexpr double kComparePlacesS = 1;
+  Result<> compare_places();
+
   /// Calls on GPU memory, which do not take turns with the others. The GPU is the one that was current at the init;
   /// null when a rank has none, and why_no_gpu() says which and what it lacks.
   const GpuExecution* gpu() const { return gpu_.get(); }
@@ -107,6 +115,11 @@ class Communicator {
   /// Errors: overlaps what is registered; the network refuses.
   Result<uint64_t> register_memory(std::span<std::byte> memory);
   Result<> deregister_memory(uint64_t number);
+
+  /// The same for device memory, which all ranks of the node register together; blocks until they have come. Pre:
+  /// gpu().
+  Result<uint64_t> register_gpu_memory(std::span<std::byte> memory, bool kept, bool idle);
+  Result<> deregister_gpu_memory(uint64_t number, bool idle);
 
   CommCounters counters() const;
   /// What the devices of its rails say; asks them. Any thread.
@@ -143,6 +156,7 @@ class Communicator {
 
   std::unique_ptr<GpuExecution> gpu_;
   std::string why_no_gpu_;
+  bool places_compared_ = false;  // the progress thread's: since the running call stands still
 
   std::unique_ptr<Trace> trace_;  // null: off; the execution writes into it
   std::unique_ptr<Execution> execution_;
@@ -151,6 +165,7 @@ class Communicator {
   std::chrono::steady_clock::time_point started_;  // of the running call, if it is timed
   // For roll calls, which the watcher thread answers.
   std::atomic<uint64_t> entered_{0}, left_{0};  // the last call begun, and ended
+  std::atomic<uint64_t> made_{0};               // by the program: on GPUs << 32 | on the host, which may overflow
   std::atomic<int> waits_for_{-1};
   std::atomic<uint32_t> still_ms_{0};
   CommCounters counters_;

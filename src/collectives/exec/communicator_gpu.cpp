@@ -2,6 +2,7 @@
 // thread notices.
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "base/log.hpp"
 #include "collectives/exec/communicator.hpp"
@@ -30,6 +31,18 @@ Result<> Communicator::launch_on_gpu(const Call& call, GpuStream stream) {
   return *failure();
 }
 
+Result<uint64_t> Communicator::register_gpu_memory(std::span<std::byte> memory, bool kept, bool idle) {
+  auto number = gpu_->register_memory(memory, kept, idle);
+  if (!number && number.error().scope == Scope::kCommunicator) fail(number.error());
+  return number;
+}
+
+Result<> Communicator::deregister_gpu_memory(uint64_t number, bool idle) {
+  auto done = gpu_->deregister_memory(number, idle);
+  if (!done && done.error().scope == Scope::kCommunicator) fail(done.error());
+  return done;
+}
+
 GpuProgress::Hooks Communicator::gpu_hooks() {
   return {.failed = [this](const Error& error) { fail_gpu_calls(error); },
           .describe = [this](const LoopReport& report) { return gpu_->describe(report); },
@@ -45,8 +58,28 @@ void Communicator::fail_gpu_calls(Error error) {
   fail(error);
 }
 
+Result<> Communicator::compare_places() {
+  constexpr std::chrono::milliseconds kAnswerTime{1000};
+  const auto elsewhere = who_calls_elsewhere(control_->roll_call(kAnswerTime));
+  if (!elsewhere) return {};
+  Error e = make_error(twohopInvalidUsage,
+                       "calls do not match: {}. All ranks must make the same calls in the same order, on the same kind "
+                       "of memory",
+                       *elsewhere);
+  e.scope = Scope::kCommunicator;
+  return e;
+}
+
 bool Communicator::gpu_stands_still(double still_s, bool said) {
   still_ms_.store(static_cast<uint32_t>(still_s * 1e3), std::memory_order_relaxed);
+  if (still_s < kComparePlacesS) {
+    places_compared_ = false;
+  } else if (!std::exchange(places_compared_, true)) {
+    if (auto same = compare_places(); !same) {
+      fail(same.error());
+      return true;
+    }
+  }
   const bool out_of_time = still_s >= timeout_s();
   if (!out_of_time && (said || still_s < kHangReportS)) return said;
   constexpr std::chrono::milliseconds kAnswerTime{1000};

@@ -51,7 +51,9 @@ class CommunicatorInit {
   Result<> set_up_gpus();
   Result<std::string> try_gpudirect();
   Result<bool> all_use_gpudirect();
+  Error gdr_is_missing(int rank, const std::string& why);
   Result<> gather_gpu_memory();
+  Result<> use_host_memory_unless(const Result<>& reached, GpuPlacement& placement);
   Result<std::shared_ptr<GpuNode>> make_gpu_node(const GpuPlacement& placement);
   Result<> divide_gpu_lanes();
   Result<> make_gpu_execution();
@@ -78,6 +80,7 @@ class CommunicatorInit {
   std::vector<LinkTable> tables_;        // of the node's ranks
   int alarm_fd_ = -1;                    // readable when waiting for a connection is in vain
   GpuParts gpu_;                         // runtime is null where calls on GPU memory are not possible
+  bool gdr_is_missing_ = false;          // and TWOHOP_REQUIRE_GDR=1
   std::vector<std::string> gpu_identities_;
   std::vector<Bytes> gpu_addresses_;
 };

@@ -80,7 +80,7 @@ Result<> CommunicatorInit::set_up_gpus() {
                     &CommunicatorInit::make_gpu_execution}) {
     auto done = (this->*step)();
     if (done) continue;
-    if (options_.gpu == "on" || options_.require_gdr != 0) return done;
+    if (options_.gpu == "on" || gdr_is_missing_) return done;
     comm_->why_no_gpu_ = "it could not be set up: " + done.error().message;
     log_warn("rank {}: calls on GPU memory are off: {}", rank_, done.error().message);
     comm_->gpu_.reset();
@@ -104,21 +104,26 @@ Result<std::string> CommunicatorInit::try_gpudirect() {
   return gpu_.endpoint->register_gpu_memory(region, false);
 }
 
+/// What TWOHOP_REQUIRE_GDR=1 turns into an error of the join; what else fails does not.
+Error CommunicatorInit::gdr_is_missing(int rank, const std::string& why) {
+  gdr_is_missing_ = true;
+  return make_error(twohopSystemError, "TWOHOP_REQUIRE_GDR=1, and rank {} has no GPUDirect RDMA: {}", rank, why);
+}
+
 /// All ranks or none: who puts must know where the inbox is, and one line says it for the job.
 Result<bool> CommunicatorInit::all_use_gpudirect() {
   if (!gpu_.endpoint) return false;
   auto mine = try_gpudirect();
-  auto all = share(mine ? Json{{"way", *mine}} : Json{{"why_not", mine.error().message}});
+  auto all = share(write_gpudirect({mine.has_value(), mine ? *mine : mine.error().message}));
   if (!all) return all.error();
-  for (size_t r = 0; r < all->size(); ++r) {
-    const Json& theirs = (*all)[r];
-    if (theirs.contains("way")) continue;
-    const auto why = theirs["why_not"].get<std::string>();
-    if (options_.require_gdr != 0)
-      return make_error(twohopSystemError, "TWOHOP_REQUIRE_GDR=1, and rank {} has no GPUDirect RDMA: {}", r, why);
+  for (int r = 0; r < nranks_; ++r) {
+    auto theirs = read_gpudirect(r, (*all)[static_cast<size_t>(r)]);
+    if (!theirs) return theirs.error();
+    if (theirs->works) continue;
+    if (options_.require_gdr != 0) return gdr_is_missing(r, theirs->text);
     if (rank_ == 0)
       log(gpu_.endpoint->name() == std::string("tcp") ? LogLevel::kInfo : LogLevel::kWarn,
-          "GPUDirect RDMA is off, data between nodes goes through host memory: rank {}: {}", r, why);
+          "GPUDirect RDMA is off, data between nodes goes through host memory: rank {}: {}", r, theirs->text);
     return false;
   }
   log_info("rank {}: GPUDirect RDMA by {}", rank_, *mine);
@@ -131,21 +136,41 @@ Result<> CommunicatorInit::gather_gpu_memory() {
   auto gpudirect = all_use_gpudirect();
   if (!gpudirect) return gpudirect.error();
   placement.inboxes_on_gpu = *gpudirect;
-  auto node = make_gpu_node(placement);
-  auto all = share(Json(node ? "" : node.error().message));
-  if (!all) return all.error();
-  for (int r : comm_->cluster_.peers_of(rank_)) {
-    const auto failure = (*all)[static_cast<size_t>(r)].get<std::string>();
-    if (failure.empty() || !placement.windows_on_gpu) continue;
-    placement = {.windows_on_gpu = false, .inboxes_on_gpu = false};
-    if (comm_->cluster_.local_of[rank_] == 0)
-      log_warn("node {}: GPUs exchange data through host memory: rank {}: {}", comm_->cluster_.node_of[rank_], r,
-               failure);
-  }
+  // What NVML and CUDA say first: where they say no, mapping is not even tried.
+  std::vector<std::string> peers;
+  for (int r : comm_->cluster_.peers_of(rank_)) peers.push_back(gpu_identities_[static_cast<size_t>(r)]);
+  auto reached = use_host_memory_unless(gpu_.runtime->check_peer_access(gpu_.device, peers), placement);
+  if (!reached) return reached.error();
+  Result<std::shared_ptr<GpuNode>> node = std::shared_ptr<GpuNode>();
+  if (placement.windows_on_gpu) node = make_gpu_node(placement);
+  reached = use_host_memory_unless(node ? Result<>() : Result<>(node.error()), placement);
+  if (!reached) return reached.error();
   if (!placement.windows_on_gpu) node = make_gpu_node(placement);
   if (node) gpu_.node = std::move(*node);
-  all = share(gpu_.node ? Result<Json>(Json(rank_)) : Result<Json>(node.error()));
+  auto all = share(gpu_.node ? Result<Json>(Json(rank_)) : Result<Json>(node.error()));
   if (!all) return all.error();
+  return {};
+}
+
+/// Where a rank of this node says that it does not reach the others' GPUs, their data goes through the host's memory,
+/// and one line says why.
+Result<> CommunicatorInit::use_host_memory_unless(const Result<>& reached, GpuPlacement& placement) {
+  auto all = share(Json(reached ? "" : reached.error().message));
+  if (!all) return all.error();
+  for (int r = 0; r < nranks_; ++r) {
+    auto failure = read_text(r, (*all)[static_cast<size_t>(r)]);
+    if (!failure) return failure.error();
+    if (failure->empty()) continue;
+    if (gpu_.endpoint && options_.require_gdr != 0)
+      return gdr_is_missing(r, "its node's GPUs exchange data through host memory: " + *failure);
+    const int node = comm_->cluster_.node_of[rank_];
+    if (comm_->cluster_.node_of[r] != node || !placement.windows_on_gpu) continue;
+    placement = {.windows_on_gpu = false, .inboxes_on_gpu = false};
+    if (comm_->cluster_.local_of[rank_] == 0)
+      log_warn(
+          "node {}: GPUs exchange data through pinned host memory, since they do not reach each other: rank {}: {}",
+          node, r, *failure);
+  }
   return {};
 }
 
@@ -166,7 +191,9 @@ Result<> CommunicatorInit::divide_gpu_lanes() {
   int64_t channels = gpu_.limits.max_channels;
   for (size_t r = 0; r < all->size(); ++r) {
     const auto sharing = std::count(gpu_identities_.begin(), gpu_identities_.end(), gpu_identities_[r]);
-    channels = std::min(channels, (*all)[r].get<int64_t>() / sharing / lanes_of_channel);
+    auto lanes = read_count(static_cast<int>(r), (*all)[r]);
+    if (!lanes) return lanes.error();
+    channels = std::min(channels, int64_t{*lanes} / sharing / lanes_of_channel);
   }
   if (channels < 1)
     return make_error(twohopInvalidUsage, "a GPU of the job cannot keep the {} lanes of a channel resident",
@@ -177,6 +204,11 @@ Result<> CommunicatorInit::divide_gpu_lanes() {
 
 Result<> CommunicatorInit::make_gpu_execution() {
   const GpuPlacement placement = gpu_.node->placement();
+  gpu_.meeting = {members(),
+                  comm_->control_->secret(),
+                  std::make_shared<LocalExchange>(std::move(*exchange_)),
+                  {comm_->node_.get(), comm_->cluster_.peers_of(rank_), config_.timeout_s,
+                   [comm = comm_.get()] { return comm->failure(); }}};
   auto made = GpuExecution::create(std::move(gpu_));
   Result<> done;
   if (made)

@@ -94,6 +94,28 @@ Result<std::vector<Json>> read_init_messages(std::span<const Bytes> by_rank) {
   return values;
 }
 
+Json write_gpudirect(const GpuDirectAnswer& answer) {
+  return Json{{answer.works ? "way" : "why_not", answer.text}};
+}
+
+Result<GpuDirectAnswer> read_gpudirect(int rank, const Json& message) {
+  if (!message.is_object()) return cannot_be_read(rank);
+  for (const char* name : {"way", "why_not"})
+    if (has_text(message, name))
+      return GpuDirectAnswer{name == std::string_view("way"), message.at(name).get<std::string>()};
+  return cannot_be_read(rank);
+}
+
+Result<std::string> read_text(int rank, const Json& message) {
+  if (!message.is_string()) return cannot_be_read(rank);
+  return message.get<std::string>();
+}
+
+Result<uint32_t> read_count(int rank, const Json& message) {
+  if (!message.is_number_unsigned() || message.get<uint64_t>() > UINT32_MAX) return cannot_be_read(rank);
+  return message.get<uint32_t>();
+}
+
 Json write_introduction(const RankIntroduction& introduction) {
   return Json{{"host", introduction.host},         {"machine", introduction.machine},
               {"exchange", introduction.exchange}, {"address", numbers_of(introduction.address)},

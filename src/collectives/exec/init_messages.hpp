@@ -23,6 +23,20 @@ struct GpuIntroduction {
   Bytes address;
 };
 
+/// Whether a rank's network reaches its GPU: by what, or why not.
+struct GpuDirectAnswer {
+  bool works = false;
+  std::string text;
+  bool operator==(const GpuDirectAnswer&) const = default;
+};
+nlohmann::json write_gpudirect(const GpuDirectAnswer& answer);
+Result<GpuDirectAnswer> read_gpudirect(int rank, const nlohmann::json& message);
+
+/// A message that is no more than a text.
+Result<std::string> read_text(int rank, const nlohmann::json& message);
+/// A message that is a number of things.
+Result<uint32_t> read_count(int rank, const nlohmann::json& message);
+
 /// What a rank says of itself before nodes are formed.
 struct RankIntroduction {
   std::string host, machine, exchange;

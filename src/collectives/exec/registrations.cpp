@@ -2,6 +2,7 @@
 #include "collectives/exec/registrations.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace twohop {
 namespace {
@@ -42,6 +43,10 @@ Result<Registrations::Range> Registrations::find(uint64_t number) const {
 
 void Registrations::remove(uint64_t number) {
   std::erase_if(by_address_, [&](const auto& entry) { return entry.second.number == number; });
+}
+
+uint64_t Registrations::number_of(const void* p) const {
+  return std::prev(by_address_.upper_bound(address_of(p)))->second.number;
 }
 
 bool Registrations::covers(const void* p, uint64_t bytes) const {

@@ -22,6 +22,8 @@ class Registrations {
   void remove(uint64_t number);
   /// Lies all of it in one registered range? No allocation.
   bool covers(const void* at, uint64_t bytes) const;
+  /// Of the range in which `at` lies. Pre: there is one.
+  uint64_t number_of(const void* at) const;
 
  private:
   struct Entry {

@@ -110,6 +110,11 @@ class Runner {
   }
   void check_deadline(Work& w, double still_s) {
     w.comm->note_standstill(still_s);
+    if (still_s < Communicator::kComparePlacesS) {
+      w.compared = false;
+    } else if (w.comm->gpu() && !std::exchange(w.compared, true)) {
+      if (auto same = w.comm->compare_places(); !same) w.comm->fail(same.error());
+    }
     const bool out_of_time = still_s >= w.comm->timeout_s();
     if (!out_of_time && (w.reported || still_s < kHangReportS)) return;
     w.reported = true;

@@ -17,6 +17,7 @@ struct Work {
   size_t next = 0;
   bool moved = true;      // since the deadline was last looked at
   bool reported = false;  // that it does not move
+  bool compared = false;  // with what the others do (Communicator::compare_places)
   std::chrono::steady_clock::time_point still_since{};
 };
 

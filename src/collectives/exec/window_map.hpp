@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "device/host_device.hpp"
 #include "device/reduce_types.hpp"
 
 namespace twohop {
@@ -29,6 +30,9 @@ struct alignas(kCacheLine) CallNotice {
   uint64_t signature;
   Scalar scale;                  // of its contribution
   std::byte input[kInputBytes];  // of a small call: its contribution, if it fits; else that lies in the window
+
+  /// Of a call on GPUs, in the place of the input: where this rank's contribution lies (LoopCall::direct).
+  TWOHOP_HD uint64_t* direct() { return reinterpret_cast<uint64_t*>(input); }
 };
 static_assert(sizeof(CallNotice) == kCacheLine, "who compares the call has its data too");
 
@@ -36,6 +40,8 @@ struct ControlPage {
   SharedWord finished;    // number of the last call that this rank has finished; calls count from 1
   SharedWord sleeping;    // 1 while the rank sleeps and wants to be woken by a signal
   SharedWord left;        // 1 once the rank has destroyed its communicator
+  SharedWord meeting;     // what the rank says at its latest meeting (node_meeting.hpp)
+  SharedWord read;        // on GPUs: number of the last call in which this rank read the user's memory of others
   CallNotice notices[2];  // by the call's parity
 };
 

@@ -48,6 +48,9 @@ Result<CudaDriver> find_all() {
                                 find("cuIpcCloseMemHandle", &d.ipc_close_mem_handle),
                                 find("cuDeviceGetAttribute", &d.device_get_attribute),
                                 find("cuDevicePrimaryCtxGetState", &d.primary_ctx_get_state),
+                                find("cuDevicePrimaryCtxRetain", &d.primary_ctx_retain),
+                                find("cuDevicePrimaryCtxRelease", &d.primary_ctx_release),
+                                find("cuCtxEnablePeerAccess", &d.ctx_enable_peer_access),
                                 find("cuGetErrorString", &d.get_error_string),
                                 find("cuGetErrorName", &d.get_error_name)})
     if (!found) return found.error();

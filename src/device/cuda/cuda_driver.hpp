@@ -34,6 +34,9 @@ struct CudaDriver {
   decltype(&cuIpcCloseMemHandle) ipc_close_mem_handle = nullptr;
   decltype(&cuDeviceGetAttribute) device_get_attribute = nullptr;
   decltype(&cuDevicePrimaryCtxGetState) primary_ctx_get_state = nullptr;
+  decltype(&cuDevicePrimaryCtxRetain) primary_ctx_retain = nullptr;
+  decltype(&cuDevicePrimaryCtxRelease) primary_ctx_release = nullptr;
+  decltype(&cuCtxEnablePeerAccess) ctx_enable_peer_access = nullptr;
 
   decltype(&cuGetErrorString) get_error_string = nullptr;
   decltype(&cuGetErrorName) get_error_name = nullptr;

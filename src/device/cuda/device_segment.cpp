@@ -1,13 +1,17 @@
 // See device_segment.hpp.
 #include "device/cuda/device_segment.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <map>
 #include <mutex>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "device/cuda/segment_ticket.hpp"
 
@@ -20,8 +24,9 @@ struct DeviceSegment::Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping() {
     if (ticket.kind == uint32_t(SegmentKind::kIpcHandle)) {
-      if (address != 0) (void)(own ? driver.mem_free(address) : driver.ipc_close_mem_handle(address));
-      return;
+      if (address == 0 || borrowed) return;
+      own ? free_when_unused() : (void)driver.ipc_close_mem_handle(address);
+      return;  // `hold` goes after the mapping
     }
     if (mapped) (void)driver.mem_unmap(address, ticket.bytes);
     if (address != 0) (void)driver.mem_address_free(address, ticket.bytes);
@@ -32,12 +37,53 @@ struct DeviceSegment::Mapping {
   SegmentTicket ticket;
   CUdeviceptr address = 0;
   CUmemGenericAllocationHandle handle = 0;
-  bool own = false, mapped = false, handle_held = false;
+  int device = -1;  // kIpcHandle: whose memory it is, or for which it was mapped
+  bool own = false, borrowed = false, mapped = false, handle_held = false;
+  Fd hold;     // kIpcHandle: the end of the pipe that others get, or got
+  Fd holders;  // own: shows when nobody has that end any more
+
+ private:
+  void free_when_unused();
 };
 
 namespace {
 
 using Mapping = DeviceSegment::Mapping;
+
+/// IPC memory whose owner has let go of it while others still map it.
+class Orphans {
+ public:
+  struct Orphan {
+    const CudaDriver* driver;
+    CUdeviceptr address;
+    Fd holders;
+  };
+  void add(Orphan orphan) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back(std::move(orphan));
+    free_unused();
+  }
+  void look() {
+    const std::lock_guard lock(mutex_);
+    free_unused();
+  }
+
+ private:
+  void free_unused() {
+    std::erase_if(all_, [](const Orphan& o) {
+      pollfd end{o.holders.get(), POLLIN, 0};
+      const bool held = o.holders && (poll(&end, 1, 0) != 1 || (end.revents & POLLHUP) == 0);
+      if (!held) (void)o.driver->mem_free(o.address);
+      return !held;
+    });
+  }
+  std::mutex mutex_;
+  std::vector<Orphan> all_;
+};
+Orphans& orphans() {
+  static Orphans& o = *new Orphans;
+  return o;
+}
 
 uint64_t this_process() {
   static const uint64_t number = [] {
@@ -59,6 +105,14 @@ class Known {
     if (made) known = *made;
     return made;
   }
+  /// The segment of ours in which `address` lies.
+  std::shared_ptr<Mapping> find(CUdeviceptr address) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, known] : known_)
+      if (auto m = known.lock(); m && m->own && address >= m->address && address - m->address < m->ticket.bytes)
+        return m;
+    return nullptr;
+  }
   void add(const std::shared_ptr<Mapping>& mapping) {
     const std::lock_guard lock(mutex_);
     std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
@@ -72,6 +126,13 @@ class Known {
 Known& known() {
   static Known k;
   return k;
+}
+
+/// Numbers a segment of this process.
+void number(Mapping& m) {
+  static std::atomic<uint64_t> segments{0};
+  m.ticket.process = this_process();
+  m.ticket.number = ++segments;
 }
 
 CUmemAllocationProp properties(int device) {
@@ -124,29 +185,57 @@ Result<> create_by_handle(Mapping& m, int device, size_t bytes) {
   return map_handle(m, device);
 }
 
+Result<> make_ipc_handle(Mapping& m) {
+  if (CUresult r = m.driver.ipc_get_mem_handle(&m.ticket.ipc, m.address); r != CUDA_SUCCESS)
+    return driver_error(r, "GPU {}'s memory cannot be shared with other processes (CUDA IPC)", m.device);
+  int ends[2] = {};
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return system_error(errno, "cannot open a pipe");
+  m.holders = Fd(ends[0]);
+  m.hold = Fd(ends[1]);
+  return {};
+}
+
 Result<> create_by_ipc(Mapping& m, int device, size_t bytes) {
   m.ticket.bytes = bytes;
   if (CUresult r = m.driver.mem_alloc(&m.address, bytes); r != CUDA_SUCCESS)
     return driver_error(r, "cannot allocate {} bytes on GPU {}; lower TWOHOP_BUFFSIZE or TWOHOP_NCHANNELS", bytes,
                         device);
-  if (CUresult r = m.driver.ipc_get_mem_handle(&m.ticket.ipc, m.address); r != CUDA_SUCCESS)
-    return driver_error(r, "GPU {}'s memory cannot be shared with other processes (CUDA IPC)", device);
+  return make_ipc_handle(m);
+}
+
+/// Memory of an IPC handle is another GPU's for all contexts but the one that it was made or opened in.
+Result<> allow_peer(const Mapping& m, int device) {
+  if (m.device == device) return {};
+  if (!m.own && !m.borrowed)
+    return make_error(twohopUnhandledCudaError,
+                      "GPU memory of another process is mapped for GPU {} already, and cannot be for GPU {} too (CUDA "
+                      "IPC): use one GPU per process",
+                      m.device, device);
+  CUcontext owner = nullptr;
+  if (CUresult r = m.driver.primary_ctx_retain(&owner, m.device); r != CUDA_SUCCESS)
+    return driver_error(r, "cannot use GPU {}", m.device);
+  const CUresult enabled = m.driver.ctx_enable_peer_access(owner, 0);
+  (void)m.driver.primary_ctx_release(m.device);  // its memory keeps it in use
+  if (enabled != CUDA_SUCCESS && enabled != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+    return driver_error(enabled, "GPU {} may not use the memory of GPU {} (P2P)", device, m.device);
   return {};
 }
 
 Result<std::shared_ptr<Mapping>> import(const CudaDriver& driver, int device, const SegmentTicket& ticket,
-                                        const std::vector<Fd>& fds) {
+                                        std::vector<Fd>& fds) {
   auto m = std::make_shared<Mapping>(driver);
   m->ticket = ticket;
+  m->device = device;
+  if (fds.size() != 2)
+    return make_error(twohopRemoteError, "a local rank passed {} descriptors for its GPU memory, expected 2",
+                      fds.size());
   if (ticket.kind == uint32_t(SegmentKind::kIpcHandle)) {
     if (CUresult r = driver.ipc_open_mem_handle(&m->address, ticket.ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
         r != CUDA_SUCCESS)
       return driver_error(r, "cannot map another rank's GPU memory (CUDA IPC)");
+    m->hold = std::move(fds[1]);
     return m;
   }
-  if (fds.size() != 2)
-    return make_error(twohopRemoteError, "a local rank passed {} descriptors for its GPU memory, expected 2",
-                      fds.size());
   auto* os_handle = reinterpret_cast<void*>(static_cast<uintptr_t>(fds[1].get()));
   if (CUresult r = driver.mem_import(&m->handle, os_handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
       r != CUDA_SUCCESS)
@@ -158,18 +247,23 @@ Result<std::shared_ptr<Mapping>> import(const CudaDriver& driver, int device, co
 
 }  // namespace
 
+void DeviceSegment::Mapping::free_when_unused() {
+  hold = Fd();
+  orphans().add({&driver, address, std::move(holders)});
+}
+
 const char* segment_kind_name(SegmentKind kind) {
   return kind == SegmentKind::kFileDescriptor ? "file descriptor" : "CUDA IPC handle";
 }
 
 Result<DeviceSegment> DeviceSegment::create(const CudaDriver& driver, int device, size_t bytes) {
-  static std::atomic<uint64_t> segments{0};
+  orphans().look();
   auto m = std::make_shared<Mapping>(driver);
   const bool by_handle = exports_file_descriptors(driver, device);
   m->own = true;
   m->ticket.kind = uint32_t(by_handle ? SegmentKind::kFileDescriptor : SegmentKind::kIpcHandle);
-  m->ticket.process = this_process();
-  m->ticket.number = ++segments;
+  m->device = device;
+  number(*m);
   if (auto made = by_handle ? create_by_handle(*m, device, bytes) : create_by_ipc(*m, device, bytes); !made)
     return made.error();
   if (CUresult r = driver.memset_d8(m->address, 0, m->ticket.bytes); r != CUDA_SUCCESS)
@@ -180,12 +274,36 @@ Result<DeviceSegment> DeviceSegment::create(const CudaDriver& driver, int device
   return Result<DeviceSegment>(std::move(segment));
 }
 
+Result<DeviceSegment> DeviceSegment::share(const CudaDriver& driver, const void* address) {
+  orphans().look();
+  const auto at = reinterpret_cast<CUdeviceptr>(address);
+  DeviceSegment segment;
+  segment.mapping_ = known().find(at);
+  if (segment.mapping_) return Result<DeviceSegment>(std::move(segment));
+  auto m = std::make_shared<Mapping>(driver);
+  m->borrowed = true;
+  m->ticket.kind = uint32_t(SegmentKind::kIpcHandle);
+  number(*m);
+  if (CUresult r = driver.mem_get_address_range(&m->address, &m->ticket.bytes, at); r != CUDA_SUCCESS)
+    return driver_error(r, "cannot find the allocation of device address {}", address);
+  if (CUresult r = driver.pointer_get_attribute(&m->device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at); r != CUDA_SUCCESS)
+    return driver_error(r, "cannot ask whose memory {} is", address);
+  if (auto made = make_ipc_handle(*m); !made) return made.error();
+  known().add(m);
+  segment.mapping_ = std::move(m);
+  return Result<DeviceSegment>(std::move(segment));
+}
+
 Result<std::vector<Fd>> DeviceSegment::export_fds() const {
   std::vector<Fd> fds;
   auto ticket = write_ticket(mapping_->ticket);
   if (!ticket) return ticket.error();
   fds.push_back(std::move(*ticket));
-  if (kind() == SegmentKind::kIpcHandle) return Result<std::vector<Fd>>(std::move(fds));
+  if (kind() == SegmentKind::kIpcHandle) {
+    fds.emplace_back(fcntl(mapping_->hold.get(), F_DUPFD_CLOEXEC, 0));
+    if (!fds.back()) return system_error(errno, "cannot duplicate a descriptor");
+    return Result<std::vector<Fd>>(std::move(fds));
+  }
   int fd = -1;
   if (CUresult r = mapping_->driver.mem_export(&fd, mapping_->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
       r != CUDA_SUCCESS)
@@ -195,6 +313,7 @@ Result<std::vector<Fd>> DeviceSegment::export_fds() const {
 }
 
 Result<DeviceSegment> DeviceSegment::map(const CudaDriver& driver, int device, std::vector<Fd> fds, size_t bytes) {
+  orphans().look();
   if (fds.empty()) return make_error(twohopRemoteError, "a local rank passed no descriptor for its GPU memory");
   auto ticket = read_ticket(fds[0].get());
   if (!ticket) return ticket.error();
@@ -210,8 +329,10 @@ Result<DeviceSegment> DeviceSegment::map(const CudaDriver& driver, int device, s
     return import(driver, device, *ticket, fds);
   });
   if (!mapping) return mapping.error();
-  if (!fresh && (*mapping)->ticket.kind == uint32_t(SegmentKind::kFileDescriptor))
-    if (auto allowed = allow(**mapping, device); !allowed) return allowed.error();
+  if (!fresh) {
+    const bool by_handle = (*mapping)->ticket.kind == uint32_t(SegmentKind::kFileDescriptor);
+    if (auto ok = by_handle ? allow(**mapping, device) : allow_peer(**mapping, device); !ok) return ok.error();
+  }
   DeviceSegment segment;
   segment.mapping_ = std::move(*mapping);
   return Result<DeviceSegment>(std::move(segment));

@@ -1,4 +1,5 @@
 // twohopCommRegister, twohopMemAlloc and their undoing: what is refused, and what it says.
+#include "collectives/exec/gpu/gpu_runtime.hpp"
 #include "ranks.hpp"
 #include "twohop/twohop.hpp"
 
@@ -84,6 +85,15 @@ TEST(CxxMemory, OfNElementsIsFreedByScope) {
     at = data.data();
   }
   expect_refused(twohopMemFree(at), twohopInvalidArgument, "freed already");
+}
+
+TEST(CxxMemory, OfADeviceNeedsOne) {
+  if (gpu_runtime()) GTEST_SKIP() << "there is one";
+  void* memory = nullptr;
+  expect_refused(twohopMemAllocDevice(&memory, 8), twohopInvalidUsage, "there is no GPU");
+  expect_refused(twohopMemAllocDevice(&memory, 0), twohopInvalidArgument, "bytes=0");
+  expect_refused(twohopMemAllocDevice(nullptr, 8), twohopInvalidArgument, "memory");
+  EXPECT_THROW(DeviceMemory<float>(1000), Exception);
 }
 
 }  // namespace

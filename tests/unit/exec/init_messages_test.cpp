@@ -106,6 +106,27 @@ TEST(RankIntroductions, WithAMemberMissingOrOfAnotherTypeAreRefused) {
   EXPECT_FALSE(read_introduction(0, message));
 }
 
+TEST(GpuMessages, SurviveBeingWrittenAndRead) {
+  for (const GpuDirectAnswer& answer : {GpuDirectAnswer{true, "dma-buf"}, GpuDirectAnswer{false, "no module"}}) {
+    const auto read = read_gpudirect(1, write_gpudirect(answer));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(*read, answer);
+  }
+  EXPECT_EQ(*read_text(1, Json("why")), "why");
+  EXPECT_EQ(*read_count(1, Json(132u)), 132u);
+}
+
+TEST(GpuMessages, OfAnotherKindAreRefusedAndNameTheirRank) {
+  for (const Json& odd : {Json(), Json(-1), Json(1.5), Json::array(), Json::object(), Json{{"way", 1}},
+                          Json{{"why_not", nullptr}}, Json(uint64_t{1} << 32)}) {
+    const auto way = read_gpudirect(5, odd);
+    ASSERT_FALSE(way) << odd;
+    EXPECT_EQ(way.error().rank, 5);
+    EXPECT_FALSE(read_text(5, odd)) << odd;
+    EXPECT_FALSE(read_count(5, odd)) << odd;
+  }
+}
+
 TEST(Settings, ThatDifferAreNamed) {
   EXPECT_TRUE(compare_settings(1, Json{{"A", 1}}, Json{{"A", 1}}));
   EXPECT_THAT(compare_settings(1, Json{{"A", 1}}, Json{{"A", 2}}).error().message,

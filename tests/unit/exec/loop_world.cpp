@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "collectives/plan/direct.hpp"
+
 namespace twohop::loop_test {
 namespace {
 
@@ -131,10 +133,13 @@ LoopCall LoopRank::arguments(const Call& call, const BoundSchedule& schedule, co
   c.in_count = static_cast<uint32_t>(in_.size());
   c.queue = {entries_.data(), &tickets_, &taken_, entries_.size()};
   c.report = &report_;
+  // One region, all memory of the process.
+  regions_.assign(boards_.size(), reinterpret_cast<std::byte*>(uintptr_t{1}));
+  c.regions = regions_.data();
   return c;
 }
 
-std::optional<Error> LoopRank::run(const Call& call, const Algorithm& algorithm) {
+std::optional<Error> LoopRank::run(const Call& call, const Algorithm& algorithm, bool registered) {
   const Request request{&world_.cluster, call.collective, call.root, world_.size.depths};
   const BoundSchedule schedule =
       twohop::bind(algorithm, request, false, rank_, addresses_, tables_, world_.size.channels);
@@ -143,6 +148,12 @@ std::optional<Error> LoopRank::run(const Call& call, const Algorithm& algorithm)
   LoopCall c = arguments(call, schedule, layout);
   c.lanes = lanes.data();
   c.lane_count = static_cast<uint32_t>(lanes.size());
+  const bool reduces = call.collective == Collective::kAllReduce || call.collective == Collective::kReduceScatter;
+  const auto *send = static_cast<const std::byte*>(call.send), *recv = static_cast<const std::byte*>(call.recv);
+  const size_t bytes = call.count * type_size(call.type) * static_cast<size_t>(world_.nranks());
+  const bool apart = recv < send ? recv + bytes <= send : send + bytes <= recv;
+  if (registered && reduces && (apart || reads_inputs_once(algorithm, request, rank_)))
+    c.direct = direct_word(0, reinterpret_cast<uintptr_t>(send) - 1);
   run_lanes(c, call.type, static_cast<unsigned>(world_.size.threads_per_group));
   return fault_of(report_, world_.cluster.peers_of(rank_), tables_[me_].in, rank_);
 }

@@ -75,8 +75,9 @@ class LoopRank {
   ~LoopRank();
   void connect();  // once all ranks have been made
 
-  /// Runs one call; every rank's calls are run by one thread of its own. Returns the fault, if any.
-  std::optional<Error> run(const Call& call, const Algorithm& algorithm);
+  /// Runs one call; every rank's calls are run by one thread of its own. Returns the fault, if any. `registered`: the
+  /// other ranks read its contribution where it lies, if the call allows it.
+  std::optional<Error> run(const Call& call, const Algorithm& algorithm, bool registered = false);
   /// Makes the running call and later ones end.
   void stop() { store_release(&report_.stop, 1); }
 
@@ -98,6 +99,7 @@ class LoopRank {
   std::vector<PutEntry> entries_;
   uint64_t tickets_ = 0, taken_ = 0;
   LoopReport report_;
+  std::vector<std::byte*> regions_;
   std::unique_ptr<FabricEndpoint> endpoint_;
   std::unique_ptr<NetworkHop> hop_;
   std::atomic<bool> over_{false};

@@ -1,11 +1,14 @@
 #include "fake_gpu.hpp"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
-#include "device/shared_memory.hpp"
 #include "host_group.hpp"
 
 namespace twohop::gpu_test {
@@ -32,20 +35,21 @@ class PlainMemory : public GpuMemory {
   std::atomic<size_t>& live_;
 };
 
-class FakeSegment : public GpuMemory {
+/// Another rank's segment.
+class MappedWindow : public GpuMemory {
  public:
-  explicit FakeSegment(SharedMemory memory) : memory_(std::move(memory)) {}
+  explicit MappedWindow(SharedMemory memory) : memory_(std::move(memory)) {}
   std::byte* data() const override { return memory_.bytes().data(); }
   size_t size() const override { return memory_.bytes().size(); }
-  Result<std::vector<Fd>> export_fds() const override {
-    std::vector<Fd> fds;
-    fds.emplace_back(::dup(memory_.fd()));
-    return Result<std::vector<Fd>>(std::move(fds));
-  }
 
  private:
   SharedMemory memory_;
 };
+Result<std::unique_ptr<GpuMemory>> map_window(Fd fd, size_t bytes) {
+  auto mapped = SharedMemory::map(std::move(fd), bytes);
+  if (!mapped) return mapped.error();
+  return std::unique_ptr<GpuMemory>(std::make_unique<MappedWindow>(std::move(*mapped)));
+}
 
 /// Kernels of one communicator, one after the other: those that were launched in the order of their launches; the user
 /// orders replays.
@@ -163,23 +167,87 @@ void FakeGpus::set_device(int device) {
   current = device;
 }
 
+/// Known as device memory as long as it lives, but not numbered: as memory of cuMemMap is.
+class FakeGpus::Segment : public GpuMemory {
+ public:
+  Segment(FakeGpus& gpus, std::byte* data, size_t bytes) : gpus_(gpus), data_(data), bytes_(bytes) {}
+  ~Segment() override { gpus_.free(data_); }
+  std::byte* data() const override { return data_; }
+  size_t size() const override { return bytes_; }
+  Result<std::vector<Fd>> export_fds() const override {
+    const std::lock_guard lock(gpus_.mutex_);
+    std::vector<Fd> fds;
+    fds.emplace_back(::dup(gpus_.find(data_)->fd()));
+    return Result<std::vector<Fd>>(std::move(fds));
+  }
+
+ private:
+  FakeGpus& gpus_;
+  std::byte* data_;
+  size_t bytes_;
+};
+
+/// The user's memory: as it is shared, and as another rank sees it. At another address, also in the same process.
+class FakeGpus::Mapped : public GpuMemory {
+ public:
+  Mapped(std::byte* data, size_t bytes, Fd fd, std::atomic<int>* mapped)
+      : data_(data), bytes_(bytes), fd_(std::move(fd)), mapped_(mapped) {
+    if (mapped_) ++*mapped_;
+  }
+  ~Mapped() override {
+    if (!mapped_) return;
+    --*mapped_;
+    ::munmap(data_, bytes_);
+  }
+  std::byte* data() const override { return data_; }
+  size_t size() const override { return bytes_; }
+  Result<std::vector<Fd>> export_fds() const override {
+    std::vector<Fd> fds;
+    for (int i = 0; i < 2; ++i) fds.emplace_back(::dup(fd_.get()));  // two: map_segment tells it from a segment
+    return Result<std::vector<Fd>>(std::move(fds));
+  }
+
+ private:
+  std::byte* data_;
+  size_t bytes_;
+  Fd fd_;
+  std::atomic<int>* mapped_;
+};
+
+void FakeGpus::add(Allocation allocation) {
+  const std::lock_guard lock(mutex_);
+  allocations_[reinterpret_cast<uintptr_t>(allocation.start)] = std::move(allocation);
+}
+
 std::byte* FakeGpus::allocate(size_t bytes, MemoryKind kind, int device) {
   Allocation a;
-  a.memory = std::make_unique<std::byte[]>(bytes + 256);
-  const auto at = reinterpret_cast<uintptr_t>(a.memory.get());
-  a.start = a.memory.get() + (256 - at % 256) % 256;
+  a.memory = std::move(*SharedMemory::create(std::max<size_t>(bytes, 1)));
+  std::byte* start = a.start = a.memory.bytes().data();
   a.bytes = bytes;
   a.kind = kind;
   a.device = device;
-  const std::lock_guard lock(mutex_);
   a.id = ++ids_;
-  std::byte* start = a.start;
-  allocations_[reinterpret_cast<uintptr_t>(start)] = std::move(a);
+  add(std::move(a));
   return start;
 }
 void FakeGpus::free(std::byte* memory) {
   const std::lock_guard lock(mutex_);
   allocations_.erase(reinterpret_cast<uintptr_t>(memory));
+}
+void FakeGpus::free_and_allocate_again(std::byte* memory) {
+  const std::lock_guard lock(mutex_);
+  Allocation& a = allocations_.at(reinterpret_cast<uintptr_t>(memory));
+  a.again = std::move(*SharedMemory::create(a.memory.bytes().size()));
+  void* at = ::mmap(memory, a.memory.bytes().size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, a.again.fd(), 0);
+  if (at != memory) std::abort();
+  a.id = ++ids_;
+}
+const FakeGpus::Allocation* FakeGpus::find(const void* address) const {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  auto it = allocations_.upper_bound(at);
+  if (it == allocations_.begin()) return nullptr;
+  --it;
+  return at < it->first + std::max<size_t>(it->second.bytes, 1) ? &it->second : nullptr;
 }
 
 FakeStream& FakeGpus::default_stream(int device) {
@@ -190,18 +258,16 @@ FakeStream& FakeGpus::default_stream(int device) {
 }
 
 Result<MemoryInfo> FakeGpus::memory_info(const void* address) {
-  const auto at = reinterpret_cast<uintptr_t>(address);
   const std::lock_guard lock(mutex_);
-  auto it = allocations_.upper_bound(at);
-  if (it == allocations_.begin()) return MemoryInfo{};
-  const Allocation& a = (--it)->second;
-  if (at >= it->first + std::max<size_t>(a.bytes, 1)) return MemoryInfo{};
+  const Allocation* a = find(address);
+  if (!a) return MemoryInfo{};
   MemoryInfo info;
-  info.kind = a.kind;
-  info.device = a.kind == MemoryKind::kPinned ? -1 : a.device;
-  info.base = it->first;
-  info.bytes = a.bytes;
-  info.allocation_id = a.id;
+  info.kind = a->kind;
+  info.device = a->kind == MemoryKind::kPinned ? -1 : a->device;
+  info.allocation_id = a->id;
+  if (a->id == 0) return info;
+  info.base = reinterpret_cast<uintptr_t>(a->start);
+  info.bytes = a->bytes;
   return info;
 }
 
@@ -218,17 +284,44 @@ Result<std::unique_ptr<GpuMemory>> FakeGpus::device_memory(int, size_t bytes) {
 Result<std::unique_ptr<GpuMemory>> FakeGpus::host_memory(int, size_t bytes) {
   return std::unique_ptr<GpuMemory>(std::make_unique<PlainMemory>(bytes, live_));
 }
-Result<std::unique_ptr<GpuMemory>> FakeGpus::make_segment(int, size_t bytes) {
+Result<> FakeGpus::check_peer_access(int device, std::span<const std::string> peers) {
+  if (defects_.peers_are_known_to_be || peers.size() == 1) return {};
+  return make_error(twohopUnhandledCudaError, "fake GPU {} is known not to reach {}", device, peers.back());
+}
+Result<std::unique_ptr<GpuMemory>> FakeGpus::make_segment(int device, size_t bytes) {
+  Allocation a;
   auto made = SharedMemory::create(bytes);
   if (!made) return made.error();
-  return std::unique_ptr<GpuMemory>(std::make_unique<FakeSegment>(std::move(*made)));
+  a.memory = std::move(*made);
+  std::byte* start = a.start = a.memory.bytes().data();
+  const size_t rounded = a.bytes = a.memory.bytes().size();
+  a.device = device;
+  add(std::move(a));
+  return std::unique_ptr<GpuMemory>(std::make_unique<Segment>(*this, start, rounded));
 }
 Result<std::unique_ptr<GpuMemory>> FakeGpus::map_segment(int device, std::vector<Fd> fds, size_t bytes) {
   if (defects_.no_peer_access)
     return make_error(twohopUnhandledCudaError, "fake GPU {} does not reach the others", device);
-  auto mapped = SharedMemory::map(std::move(fds[0]), bytes);
-  if (!mapped) return mapped.error();
-  return std::unique_ptr<GpuMemory>(std::make_unique<FakeSegment>(std::move(*mapped)));
+  const bool is_users = fds.size() == 2;
+  if (is_users && device == defects_.maps_no_user_memory)
+    return make_error(twohopUnhandledCudaError, "fake GPU {} maps no memory of the user's", device);
+  // Windows once in a process, as CUDA's.
+  if (!is_users) return map_window(std::move(fds[0]), bytes);
+  struct stat st {};
+  if (::fstat(fds[0].get(), &st) != 0) return system_error(errno, "cannot map a region");
+  const auto size = static_cast<size_t>(st.st_size);
+  void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0].get(), 0);
+  if (at == MAP_FAILED) return system_error(errno, "cannot map a region");
+  return std::unique_ptr<GpuMemory>(
+      std::make_unique<Mapped>(static_cast<std::byte*>(at), size, std::move(fds[0]), &regions_));
+}
+Result<std::unique_ptr<GpuMemory>> FakeGpus::share_memory(int device, const void* address) {
+  if (device == defects_.shares_no_user_memory)
+    return make_error(twohopUnhandledCudaError, "fake GPU {} shares no memory of the user's", device);
+  const std::lock_guard lock(mutex_);
+  const Allocation* a = find(address);
+  return std::unique_ptr<GpuMemory>(
+      std::make_unique<Mapped>(a->start, std::max<size_t>(a->bytes, 1), Fd(::dup(a->fd())), nullptr));
 }
 /// One that no device takes, so that the next way has to be tried.
 Result<Fd> FakeGpus::dma_buf(int, std::span<std::byte>) {

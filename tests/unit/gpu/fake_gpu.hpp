@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collectives/exec/gpu/gpu_runtime.hpp"
+#include "device/shared_memory.hpp"
 
 namespace twohop::gpu_test {
 
@@ -49,7 +50,9 @@ class FakeStream {
 
 /// What does not work on this machine.
 struct Defects {
-  bool no_peer_access = false;
+  bool no_peer_access = false;                               // mapping another GPU's memory fails
+  bool peers_are_known_to_be = true;                         // within reach, as far as can be asked before
+  int maps_no_user_memory = -1, shares_no_user_memory = -1;  // a device
   int device_without_context = -1;
   uint32_t resident_lanes = 4096;
   bool launches_fail = false;
@@ -65,15 +68,19 @@ class FakeGpus : public GpuRuntime {
   /// As cudaMalloc and its kin: memory that the library takes for what it is said to be.
   std::byte* allocate(size_t bytes, MemoryKind kind = MemoryKind::kDevice, int device = 0);
   void free(std::byte* memory);
+  /// As cudaFree and a cudaMalloc that happens to give the same address out again.
+  void free_and_allocate_again(std::byte* memory);
   FakeStream& default_stream(int device);
 
   Result<MemoryInfo> memory_info(const void* address) override;
   Result<std::optional<int>> current_device(bool wake) override;
   Result<std::string> device_identity(int device) override;
+  Result<> check_peer_access(int device, std::span<const std::string> peers) override;
   Result<std::unique_ptr<GpuMemory>> device_memory(int device, size_t bytes) override;
   Result<std::unique_ptr<GpuMemory>> host_memory(int device, size_t bytes) override;
   Result<std::unique_ptr<GpuMemory>> make_segment(int device, size_t bytes) override;
   Result<std::unique_ptr<GpuMemory>> map_segment(int device, std::vector<Fd> fds, size_t bytes) override;
+  Result<std::unique_ptr<GpuMemory>> share_memory(int device, const void* address) override;
   Result<Fd> dma_buf(int device, std::span<std::byte> segment) override;
   Result<std::shared_ptr<void>> pin(int device, std::span<std::byte> memory) override;
   Result<> upload(int device, std::byte* to, const void* from, size_t bytes) override;
@@ -81,22 +88,31 @@ class FakeGpus : public GpuRuntime {
   Result<> flush_remote_writes(int) override { return {}; }
 
   size_t live_memories() const { return live_.load(); }  // made by device_memory() and not freed
+  int regions() const { return regions_.load(); }        // of the user's memory, mapped by other ranks now
 
  private:
+  class Segment;
+  class Mapped;
   struct Allocation {
-    std::unique_ptr<std::byte[]> memory;
+    SharedMemory memory, again;  // `again` is mapped over it
     std::byte* start = nullptr;
     size_t bytes = 0;
+    int fd() const { return again.bytes().empty() ? memory.fd() : again.fd(); }
     MemoryKind kind = MemoryKind::kDevice;
     int device = 0;
     uint64_t id = 0;
   };
+  /// That `address` lies in; with mutex_.
+  const Allocation* find(const void* address) const;
+  void add(Allocation allocation);
+
   Defects defects_;
   std::mutex mutex_;
   std::map<uintptr_t, Allocation> allocations_;  // by start
-  uint64_t ids_ = 0;
+  std::atomic<uint64_t> ids_{0};
   std::map<int, std::unique_ptr<FakeStream>> default_streams_;
   std::atomic<size_t> live_{0};
+  std::atomic<int> regions_{0};
 };
 
 }  // namespace twohop::gpu_test

@@ -13,24 +13,47 @@ twohopCounters_t counters_of(twohopComm_t comm) {
   return c;
 }
 
+/// All ranks fail to join, with an error that has all of `texts`.
+void expect_no_join(int nranks, int ranks_per_node, const std::vector<std::string>& texts) {
+  twohopUniqueId id{};
+  ASSERT_EQ(twohopGetUniqueId(&id), twohopSuccess);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < nranks; ++rank)
+    ranks.emplace_back([&, rank] {
+      FakeGpus::set_device(rank);
+      twohopConfig_t config = TWOHOP_CONFIG_INITIALIZER;
+      config.ranks_per_node = ranks_per_node;
+      twohopComm_t comm = nullptr;
+      EXPECT_EQ(twohopCommInitRankConfig(&comm, nranks, id, rank, &config), twohopSystemError);
+      for (const std::string& text : texts) EXPECT_THAT(last_error(), testing::HasSubstr(text));
+    });
+  for (auto& t : ranks) t.join();
+}
+
 TEST(GpuDirect, IsRequiredInVainWhereTheCpuMovesTheData) {
   if (options()->require_gdr == 0 || options()->net != "tcp")
     GTEST_SKIP() << "run with TWOHOP_REQUIRE_GDR=1 TWOHOP_NET=tcp";
   FakeGpus gpus;
-  twohopUniqueId id{};
-  ASSERT_EQ(twohopGetUniqueId(&id), twohopSuccess);
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < 2; ++rank)
-    ranks.emplace_back([&, rank] {
-      FakeGpus::set_device(rank);
-      twohopConfig_t config = TWOHOP_CONFIG_INITIALIZER;
-      config.ranks_per_node = 1;
-      twohopComm_t comm = nullptr;
-      EXPECT_EQ(twohopCommInitRankConfig(&comm, 2, id, rank, &config), twohopSystemError);
-      EXPECT_THAT(last_error(), testing::HasSubstr("TWOHOP_REQUIRE_GDR=1, and rank 0 has no GPUDirect RDMA"));
-      EXPECT_THAT(last_error(), testing::HasSubstr("moves data by the CPU"));
-    });
-  for (auto& t : ranks) t.join();
+  expect_no_join(2, 1, {"TWOHOP_REQUIRE_GDR=1, and rank 0 has no GPUDirect RDMA", "moves data by the CPU"});
+}
+
+TEST(GpuDirect, IsRequiredInVainWhereTheGpusOfANodeDoNotReachEachOther) {
+  if (options()->require_gdr == 0 || options()->net == "tcp")
+    GTEST_SKIP() << "run with TWOHOP_REQUIRE_GDR=1 TWOHOP_NET=softnic";
+  for (const bool known : {true, false}) {
+    FakeGpus gpus({.no_peer_access = !known, .peers_are_known_to_be = !known});
+    expect_no_join(4, 2, {"TWOHOP_REQUIRE_GDR=1, and rank", "exchange data through host memory"});
+  }
+}
+
+/// It is about the network: what else goes wrong costs calls on GPUs, and not the communicator.
+TEST(GpuDirect, IsNotWhatIsMissingWhereLanesDoNotFit) {
+  FakeGpus gpus({.resident_lanes = 2});
+  run_ranks({.one_gpu = true}, [&](int, twohopComm_t comm) {
+    std::vector<float> host(10, 1);
+    EXPECT_EQ(twohopAllReduce(host.data(), host.data(), 10, twohopFloat32, twohopSum, comm, nullptr), twohopSuccess)
+        << last_error();
+  });
 }
 
 TEST(GpuDirect, IsCountedLikeOtherTraffic) {

@@ -1,6 +1,7 @@
 // Calls on GPU memory that cannot be, or go wrong: refusals say what to do, failures reach every rank and end kernels.
 #include <chrono>
 
+#include "base/options.hpp"
 #include "gpu_ranks.hpp"
 
 namespace twohop::gpu_test {
@@ -50,17 +51,6 @@ TEST(GpuRefusals, NameTheBufferAndWhatIsAccepted) {
   });
 }
 
-TEST(GpuRefusals, DeviceMemoryIsNotRegistered) {
-  FakeGpus gpus;
-  run_ranks({.nranks = 1}, [&](int, twohopComm_t comm) {
-    Floats device(gpus, 64, 0), pinned(gpus, 64, 0, MemoryKind::kPinned);
-    void* handle = nullptr;
-    expect_refused(twohopCommRegister(comm, device.get(), 256, &handle), twohopInvalidArgument, "only host memory");
-    ASSERT_EQ(twohopCommRegister(comm, pinned.get(), 256, &handle), twohopSuccess) << last_error();
-    EXPECT_EQ(twohopCommDeregister(comm, handle), twohopSuccess);
-  });
-}
-
 TEST(GpuRefusals, HostMemoryTakesNoCudaStream) {
   FakeGpus gpus;
   run_ranks({.nranks = 1}, [&](int, twohopComm_t comm) {
@@ -83,16 +73,19 @@ TEST(GpuRefusals, AreForAllRanksWhereOneHasNoGpu) {
 }
 
 TEST(GpuSetUp, UsesTheHostsMemoryWhereGpusDoNotReachEachOther) {
-  FakeGpus gpus({.no_peer_access = true});
-  for (const int per_node : {0, 2})
-    run_ranks({.nranks = 3, .ranks_per_node = per_node}, [&](int rank, twohopComm_t comm) {
-      FakeStream stream;
-      Floats b(gpus, 5000, rank);
-      b.fill(rank);
-      ASSERT_EQ(sum(b.get(), b.get(), 5000, comm, as_stream(stream)), twohopSuccess) << last_error();
-      stream.synchronize();
-      b.expect_sum(3);
-    });
+  for (const bool known : {true, false})  // that they do not: then mapping is not tried
+    for (const int per_node : {0, 2}) {
+      if (per_node != 0 && options()->require_gdr != 0) continue;  // an error then
+      FakeGpus gpus({.no_peer_access = !known, .peers_are_known_to_be = !known});
+      run_ranks({.nranks = 3, .ranks_per_node = per_node}, [&](int rank, twohopComm_t comm) {
+        FakeStream stream;
+        Floats b(gpus, 5000, rank);
+        b.fill(rank);
+        ASSERT_EQ(sum(b.get(), b.get(), 5000, comm, as_stream(stream)), twohopSuccess) << last_error();
+        stream.synchronize();
+        b.expect_sum(3);
+      });
+    }
 }
 
 TEST(GpuSetUp, UsesAsManyChannelsAsFitOnTheGpu) {
@@ -128,6 +121,28 @@ TEST(GpuFailures, CallsThatDoNotMatchAreReportedOnAllRanks) {
       EXPECT_EQ(error, twohopInvalidUsage) << last_error(comm);
       EXPECT_THAT(last_error(comm), HasSubstr("count=199"));
       expect_refused(sum(b.get(), b.get(), 200, comm, as_stream(stream)), twohopInvalidUsage, "does not match");
+    });
+  }
+}
+
+TEST(GpuFailures, AHostCallWhereAnotherRankCallsOnTheGpuIsReportedOnAllRanks) {
+  for (const int per_node : {3, 1}) {
+    FakeGpus gpus;
+    run_ranks({.nranks = 3, .ranks_per_node = per_node}, [&](int rank, twohopComm_t comm) {
+      FakeStream stream;
+      Floats b(gpus, 200, rank);
+      std::vector<float> host(200, 1);
+      // Before it goes wrong, calls of both kinds in the same order.
+      ASSERT_EQ(sum(b.get(), b.get(), 200, comm, as_stream(stream)), twohopSuccess) << last_error();
+      ASSERT_EQ(sum(host.data(), host.data(), 200, comm), twohopSuccess) << last_error();
+      if (rank == 1) {
+        ASSERT_EQ(sum(b.get(), b.get(), 200, comm, as_stream(stream)), twohopSuccess) << last_error();
+      } else {
+        EXPECT_EQ(sum(host.data(), host.data(), 200, comm), twohopInvalidUsage) << last_error();
+      }
+      EXPECT_EQ(awaited_error(comm), twohopInvalidUsage);
+      EXPECT_THAT(last_error(comm), HasSubstr("a call on host memory where rank 1 makes one on GPU memory"));
+      stream.synchronize();  // kernels leave
     });
   }
 }

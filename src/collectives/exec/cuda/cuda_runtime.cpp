@@ -1,6 +1,7 @@
 // See cuda_runtime.hpp. What is set up once; launching is cuda_launcher.cpp's.
 #include "collectives/exec/cuda/cuda_runtime.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include "device/cuda/cuda_driver.hpp"
 #include "device/cuda/cuda_error.hpp"
 #include "device/cuda/device_segment.hpp"
+#include "topology/nvml.hpp"
 
 namespace twohop {
 namespace {
@@ -145,9 +147,31 @@ Result<std::string> CudaRuntime::device_identity(int device) {
   cudaDeviceProp properties{};
   if (cudaError_t e = cudaGetDeviceProperties(&properties, device); e != cudaSuccess)
     return cuda_error(e, "cannot ask GPU {} what it is", device);
+  // As nvidia-smi -L prints it, and NVML takes it.
   std::string text = "GPU-";
-  for (const char c : properties.uuid.bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  for (size_t i = 0; i < sizeof properties.uuid.bytes; ++i)
+    text += fmt::format("{}{:02x}", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                        static_cast<unsigned char>(properties.uuid.bytes[i]));
   return text;
+}
+
+/// CUDA knows the GPUs that this process sees, NVML all of the machine.
+Result<> CudaRuntime::check_peer_access(int device, std::span<const std::string> peers) {
+  auto mine = device_identity(device);
+  if (!mine) return mine.error();
+  for (int other = 0; other < cuda_status().devices; ++other) {
+    auto identity = device_identity(other);
+    if (!identity) return identity.error();
+    if (other == device || std::find(peers.begin(), peers.end(), *identity) == peers.end()) continue;
+    int can = 0;
+    if (cudaError_t e = cudaDeviceCanAccessPeer(&can, device, other); e != cudaSuccess)
+      return cuda_error(e, "cannot ask whether GPU {} reaches GPU {}", device, other);
+    if (can == 0)
+      return make_error(twohopUnhandledCudaError, "GPU {} does not reach GPU {} (cudaDeviceCanAccessPeer)", device,
+                        other);
+  }
+  const std::string why = topology::why_no_peer_access("libnvidia-ml.so.1", *mine, peers);
+  return why.empty() ? Result<>() : Result<>(make_error(twohopUnhandledCudaError, "{}", why));
 }
 
 Result<std::unique_ptr<GpuMemory>> CudaRuntime::device_memory(int device, size_t bytes) {
@@ -193,6 +217,15 @@ Result<std::unique_ptr<GpuMemory>> CudaRuntime::map_segment(int device, std::vec
   auto mapped = DeviceSegment::map(**driver, device, std::move(fds), bytes);
   if (!mapped) return mapped.error();
   return std::unique_ptr<GpuMemory>(std::make_unique<Segment>(device, std::move(*mapped)));
+}
+
+Result<std::unique_ptr<GpuMemory>> CudaRuntime::share_memory(int device, const void* address) {
+  auto driver = cuda_driver();
+  if (!driver) return driver.error();
+  const OnDevice on(device);
+  auto shared = DeviceSegment::share(**driver, address);
+  if (!shared) return shared.error();
+  return std::unique_ptr<GpuMemory>(std::make_unique<Segment>(device, std::move(*shared)));
 }
 
 Result<Fd> CudaRuntime::dma_buf(int device, std::span<std::byte> segment) {

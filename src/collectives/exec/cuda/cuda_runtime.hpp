@@ -12,10 +12,12 @@ class CudaRuntime : public GpuRuntime {
   Result<MemoryInfo> memory_info(const void* address) override;
   Result<std::optional<int>> current_device(bool wake) override;
   Result<std::string> device_identity(int device) override;
+  Result<> check_peer_access(int device, std::span<const std::string> peers) override;
   Result<std::unique_ptr<GpuMemory>> device_memory(int device, size_t bytes) override;
   Result<std::unique_ptr<GpuMemory>> host_memory(int device, size_t bytes) override;
   Result<std::unique_ptr<GpuMemory>> make_segment(int device, size_t bytes) override;
   Result<std::unique_ptr<GpuMemory>> map_segment(int device, std::vector<Fd> fds, size_t bytes) override;
+  Result<std::unique_ptr<GpuMemory>> share_memory(int device, const void* address) override;
   Result<Fd> dma_buf(int device, std::span<std::byte> segment) override;
   Result<std::shared_ptr<void>> pin(int device, std::span<std::byte> memory) override;
   Result<> upload(int device, std::byte* to, const void* from, size_t bytes) override;

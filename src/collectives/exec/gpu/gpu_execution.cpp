@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "collectives/exec/loop/loop_arguments.hpp"
+#include "collectives/plan/direct.hpp"
 #include "collectives/plan/layout.hpp"
 
 namespace twohop {
@@ -90,6 +91,7 @@ struct GpuExecution::Memory {
   std::shared_ptr<GpuNode> node;
   std::unique_ptr<GpuMemory> on_gpu, on_host;
   std::vector<std::shared_ptr<GpuMemory>> schedules;
+  std::shared_ptr<GpuRegions> regions;
   std::atomic<int> graphs{0};
 };
 
@@ -161,6 +163,10 @@ Result<> GpuExecution::make_memory() {
   if (!on_gpu) return on_gpu.error();
   auto on_host = parts_.runtime->host_memory(parts_.device, host_size.used());
   if (!on_host) return on_host.error();
+  auto regions = GpuRegions::create(*parts_.runtime, parts_.device, std::move(parts_.meeting),
+                                    parts_.node->placement().windows_on_gpu);
+  if (!regions) return regions.error();
+  memory_->regions = std::move(*regions);
   memory_->on_gpu = std::move(*on_gpu);
   memory_->on_host = std::move(*on_host);
 
@@ -188,6 +194,7 @@ Result<> GpuExecution::make_memory() {
   fixed_.staging = staged ? h.staging : nullptr;
   if (staged) staging_ = {h.staging, staging};
   fixed_.report = h.report;
+  fixed_.regions = memory_->regions->table();
   return {};
 }
 
@@ -207,6 +214,7 @@ Result<const GpuSchedule*> GpuExecution::schedule_for(const Call& call, const Ch
                                            parts_.tables, parts_.limits.max_channels);
   auto uploaded = upload(*parts_.runtime, parts_.device, bound, parts_.node->addresses().map);
   if (!uploaded) return uploaded.error();
+  uploaded->reads_inputs_once = reads_inputs_once(*choice.algorithm, request, parts_.rank);
   memory_->schedules.push_back(uploaded->memory);
   return &schedules_.emplace(key, std::move(*uploaded)).first->second;
 }
@@ -238,8 +246,10 @@ Result<> GpuExecution::launch(const Call& call, const Choice& choice, GpuStream 
                "a call of {} lanes, {} are resident", c.lane_count, parts_.launcher->resident_lanes());
   auto captured = parts_.launcher->is_capturing(stream);
   if (!captured) return captured.error();
+  c.direct = direct_of(call, schedule);
+  if (c.direct != 0) ++direct_calls_;
   if (*captured) {
-    if (auto held = capture(stream); !held) return held;
+    if (auto held = capture(stream, c.direct); !held) return held;
   } else {
     c.launch = launched() + 1;
     launched_.store(c.launch, std::memory_order_release);
@@ -249,10 +259,27 @@ Result<> GpuExecution::launch(const Call& call, const Choice& choice, GpuStream 
   return launched;
 }
 
+GpuRegions& GpuExecution::regions() const {
+  return *memory_->regions;
+}
+
+/// Where the others read this call's contribution, if that is registered and a reduction is what they read it for.
+uint64_t GpuExecution::direct_of(const Call& call, const GpuSchedule& schedule) {
+  const bool reduces = call.collective == Collective::kAllReduce || call.collective == Collective::kReduceScatter;
+  if (!reduces || call.count == 0) return 0;
+  const uint64_t block = call.count * type_size(call.type),
+                 all = block * static_cast<uint64_t>(parts_.cluster->nranks());
+  const uint64_t bytes = call.collective == Collective::kReduceScatter ? all : block;
+  const auto *send = static_cast<const std::byte*>(call.send), *recv = static_cast<const std::byte*>(call.recv);
+  const bool in_place = recv + block > send && send + bytes > recv;
+  if (in_place && !schedule.reads_inputs_once) return 0;
+  return regions().find(send, bytes);
+}
+
 /// The graph keeps the memory of its calls, beyond the communicator's end if need be.
-Result<> GpuExecution::capture(GpuStream stream) {
+Result<> GpuExecution::capture(GpuStream stream, uint64_t direct) {
   memory_->graphs.fetch_add(1);
-  std::shared_ptr<void> token(memory_.get(), [memory = memory_](void*) {
+  std::shared_ptr<void> token(memory_.get(), [memory = memory_, region = regions().hold(direct)](void*) {
     memory->graphs.fetch_sub(1);
     Parked::of_process().add(memory);
   });

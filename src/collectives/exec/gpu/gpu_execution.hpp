@@ -18,8 +18,8 @@
 #include "collectives/exec/call.hpp"
 #include "collectives/exec/gpu/gpu_node.hpp"
 #include "collectives/exec/gpu/gpu_progress.hpp"
+#include "collectives/exec/gpu/gpu_regions.hpp"
 #include "collectives/exec/gpu/gpu_schedule.hpp"
-#include "collectives/exec/registrations.hpp"
 #include "collectives/plan/layout.hpp"
 #include "collectives/plan/model/choice.hpp"
 
@@ -37,6 +37,7 @@ struct GpuParts {
   std::vector<LinkTable> tables;  // of the node's ranks
   LayoutLimits limits;
   Depths depths;
+  GpuMeetingPlace meeting;
 };
 
 class GpuExecution {
@@ -64,6 +65,18 @@ class GpuExecution {
   /// Enqueues the call on the stream. Pre: prepared.
   Result<> launch(const Call& call, const Choice& choice, GpuStream stream);
 
+  /// Lets the other ranks of the node read this device memory of the user's where it lies; all of them do so together
+  /// (gpu_regions.hpp). A number for deregister_memory. `kept`: the memory is not freed meanwhile. `idle`: no
+  /// call on the host is pending.
+  Result<uint64_t> register_memory(std::span<std::byte> memory, bool kept, bool idle) {
+    return regions().add(memory, kept, idle && all_launches_are_over());
+  }
+  Result<> deregister_memory(uint64_t number, bool idle) {
+    return regions().remove(number, idle && all_launches_are_over());
+  }
+  /// Launched, captured included, with a contribution that is read where it lies.
+  uint64_t direct_calls() const { return direct_calls_; }
+
   /// All kernels leave, those of graphs too, now and later. Any thread.
   void stop();
   uint64_t launched() const { return launched_.load(std::memory_order_relaxed); }
@@ -83,7 +96,9 @@ class GpuExecution {
   Result<> make_memory();
   Result<const GpuSchedule*> schedule_for(const Call& call, const Choice& choice);
   LayoutLimits limits_for(const Choice& choice) const;
-  Result<> capture(GpuStream stream);
+  uint64_t direct_of(const Call& call, const GpuSchedule& schedule);
+  GpuRegions& regions() const;
+  Result<> capture(GpuStream stream, uint64_t direct);
   LoopReport& report() const;
 
   GpuParts parts_;
@@ -92,6 +107,7 @@ class GpuExecution {
   std::span<std::byte> staging_;
   std::map<Key, GpuSchedule> schedules_;
   std::atomic<uint64_t> launched_{0};
+  uint64_t direct_calls_ = 0;
   std::unique_ptr<GpuProgress> progress_;
 };
 

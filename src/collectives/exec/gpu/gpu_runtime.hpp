@@ -70,12 +70,19 @@ class GpuRuntime {
   /// The same text for the same GPU in all processes.
   virtual Result<std::string> device_identity(int device) = 0;
 
+  /// Whether `device` reaches the memory of the GPUs with these identities (P2P), as far as that can be asked; the
+  /// error says which it does not reach, and who says so. That nothing is known is no error: mapping will tell.
+  virtual Result<> check_peer_access(int device, std::span<const std::string> peers) = 0;
+
   // Zero-filled.
   virtual Result<std::unique_ptr<GpuMemory>> device_memory(int device, size_t bytes) = 0;
   virtual Result<std::unique_ptr<GpuMemory>> host_memory(int device, size_t bytes) = 0;  // pinned; both sides reach it
   virtual Result<std::unique_ptr<GpuMemory>> make_segment(int device, size_t bytes) = 0;
   /// Maps another rank's segment for use by `device`: an error where the GPUs cannot reach each other (P2P).
   virtual Result<std::unique_ptr<GpuMemory>> map_segment(int device, std::vector<Fd> fds, size_t bytes) = 0;
+  /// A segment of memory that exists already, the whole allocation in which `address` lies. Only what make_segment has
+  /// made is kept alive by it. An error where other processes cannot map such memory.
+  virtual Result<std::unique_ptr<GpuMemory>> share_memory(int device, const void* address) = 0;
   /// A dma-buf of a segment of ours, by which other devices reach it. The error says why there is none.
   virtual Result<Fd> dma_buf(int device, std::span<std::byte> segment) = 0;
   /// Lets `device` reach host memory that exists already, at the same address, as long as the result lives.

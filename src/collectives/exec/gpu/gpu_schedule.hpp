@@ -16,6 +16,8 @@ struct GpuSchedule {
   const LoopLane* lanes = nullptr;    // on the GPU
   /// [n]: lanes of the first n channels, which come first.
   std::vector<uint32_t> lanes_of_channels;
+  /// What the input's chunks are read by (reads_inputs_once in plan/direct.hpp).
+  bool reads_inputs_once = false;
 };
 
 Result<GpuSchedule> upload(GpuRuntime& runtime, int device, const BoundSchedule& schedule, const WindowMap& map);

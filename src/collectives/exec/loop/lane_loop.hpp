@@ -76,6 +76,7 @@ class LaneLoop {
       CallNotice& notice = page_of(c_.boards_of_me[i]).notices[number & 1];
       notice.signature = c_.signature;
       notice.scale = c_.scale;
+      *notice.direct() = c_.direct;
       store_release(word_of(notice.call), number);
     }
     store_release(&c_.state->opened, number);
@@ -94,12 +95,26 @@ class LaneLoop {
       if (!wait_until([&] { return notice_is_here(i); }) || !verify_local(i)) return;
     for (uint32_t i = 0; i < c_.out_count; ++i)
       if (!wait_until([&] { return reached(load_acquire(&c_.out_words[i].sent), c_.out[i].posted); })) return;
+    if (!wait_for_readers()) return;
     c_.state->lanes_done = 0;
     c_.state->finished = number_;
     for (int i = 0; i < c_.locals; ++i) store_release(word_of(page_of(c_.boards_of_me[i]).finished.value), number_);
     if (c_.launch != 0) store_release(&c_.report->launch, c_.launch);
     store_release(&c_.report->finished, number_);
   }
+
+  /// Nobody reads the user's memory beyond the call: it is the user's again then.
+  TWOHOP_HD bool wait_for_readers() {
+    for (int i = 0; i < c_.locals; ++i)
+      if (direct_of(i) != 0) store_release(word_of(page_of(c_.boards_of_me[i]).read.value), number_);
+    for (int i = 0; i < c_.locals && c_.direct != 0; ++i) {
+      const uint64_t* read = word_of(page_of(c_.boards[i]).read.value);
+      if (!wait_until([&] { return reached(load_acquire(read), number_); })) return false;
+    }
+    return true;
+  }
+  /// After the notice is known to be here.
+  TWOHOP_HD uint64_t direct_of(int local) const { return *page_of(c_.boards[local]).notices[number_ & 1].direct(); }
 
   // ---- Calls must match ----
   TWOHOP_HD bool notice_is_here(int local) {
@@ -171,6 +186,8 @@ class LaneLoop {
   }
 
   TWOHOP_HD void copy(const BoundStep& s, int64_t round) {
+    // Who would read the copy reads the input.
+    if (c_.direct != 0 && s.dst.space == Space::kWindow && s.srcs[0].space == Space::kInput) return;
     const Extent extent = g_.scratch().places.output_extent(lane_.channel, round, s);
     if (extent.bytes == 0) return;
     std::byte* dst = address(s.dst, s, round, extent);
@@ -196,7 +213,17 @@ class LaneLoop {
     return raw_local < 0 ? c_.one : page_of(c_.boards[raw_local]).notices[number_ & 1].scale;
   }
   TWOHOP_HD std::byte* address(const BoundRef& ref, const BoundStep& s, int64_t round, const Extent& extent) const {
-    return g_.scratch().places.address(ref, lane_.channel, round, s, extent);
+    const CallPlaces& places = g_.scratch().places;
+    if (ref.space == Space::kWindow && ref.raw_local >= 0)
+      if (const uint64_t direct = direct_of(ref.raw_local); direct != 0)
+        return in_region(ref.raw_local, direct) +
+               places.extents.extent(Space::kInput, lane_.channel, round, s.shard, static_cast<int>(s.chunk)).offset;
+    return places.address(ref, lane_.channel, round, s, extent);
+  }
+  TWOHOP_HD std::byte* in_region(int local, uint64_t direct) const {
+    const uint64_t region = (direct >> kDirectOffsetBits) - 1,
+                   offset = direct & ((uint64_t(1) << kDirectOffsetBits) - 1);
+    return c_.regions[region * static_cast<uint64_t>(c_.locals) + static_cast<uint64_t>(local)] + offset;
   }
 
   /// Every data step ended in sync(), so all of the group's writes are covered by each thread's release.

@@ -92,6 +92,10 @@ struct LoopCall {
   /// Where puts are copied before they are sent, at (inbox, offset in it): host memory, for networks that cannot
   /// read the GPU's. Null: puts are sent from where they lie.
   std::byte* staging = nullptr;
+  /// Where the other ranks of the node find this rank's contribution without staging: a region of the user's registered
+  /// memory and the bytes from its start (direct_word). 0: in the window, as the schedule says.
+  uint64_t direct = 0;
+  std::byte* const* regions = nullptr;  // [region * locals + local]: where this GPU sees the region of `local`
   LoopReport* report = nullptr;
   uint64_t launch = 0;  // numbers the launches that the CPU waits for; 0: a captured one, which may be replayed
 };
@@ -104,6 +108,11 @@ struct LoopScratch {
   uint64_t said[2];  // by the leader
   PutPiece pieces[2];
 };
+
+constexpr int kDirectOffsetBits = 48;
+constexpr uint64_t direct_word(uint64_t region, uint64_t offset) {
+  return (region + 1) << kDirectOffsetBits | offset;
+}
 
 TWOHOP_HD inline uint64_t* word_of(std::atomic<uint64_t>& word) {
   return reinterpret_cast<uint64_t*>(&word);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -23,6 +24,7 @@ struct Fake {
   std::map<CUdeviceptr, size_t> reserved, mapped, ipc_open;
   std::map<CUdeviceptr, int> allocated;  // cuMemAlloc: its memfd
   std::set<int> allowed;                 // devices
+  std::set<int> peers_enabled;           // whose memory others use
   bool clean() const {
     return handles.empty() && reserved.empty() && mapped.empty() && ipc_open.empty() && allocated.empty();
   }
@@ -141,8 +143,36 @@ CUresult close_ipc(CUdeviceptr address) {
   return CUDA_SUCCESS;
 }
 
+CUresult address_range(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
+  const auto it = std::prev(fake.allocated.upper_bound(address));
+  *base = it->first;
+  *bytes = kGranularity;
+  return step();
+}
+CUresult pointer_attribute(void* value, CUpointer_attribute, CUdeviceptr) {
+  *static_cast<int*>(value) = 0;
+  return step();
+}
+CUresult retain(CUcontext* context, CUdevice device) {
+  *context = reinterpret_cast<CUcontext>(static_cast<intptr_t>(device + 1));
+  return CUDA_SUCCESS;
+}
+CUresult release_context(CUdevice) {
+  return CUDA_SUCCESS;
+}
+CUresult enable_peer(CUcontext context, unsigned) {
+  if (CUresult r = step(); r != CUDA_SUCCESS) return r;
+  const int device = static_cast<int>(reinterpret_cast<intptr_t>(context)) - 1;
+  return fake.peers_enabled.insert(device).second ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+}
+
 CudaDriver fake_driver() {
   CudaDriver d;
+  d.mem_get_address_range = address_range;
+  d.pointer_get_attribute = pointer_attribute;
+  d.primary_ctx_retain = retain;
+  d.primary_ctx_release = release_context;
+  d.ctx_enable_peer_access = enable_peer;
   d.device_get_attribute = attribute;
   d.mem_granularity = granularity;
   d.mem_create = create;
@@ -214,7 +244,72 @@ TEST_P(DeviceSegmentOn, IsMappedOnceInAProcess) {
   again->data()[99] = std::byte{1};  // still there
   if (GetParam()) {
     EXPECT_EQ(fake.allowed, (std::set<int>{0, 1}));
+  } else {
+    EXPECT_EQ(fake.peers_enabled, (std::set<int>{0}));
   }
+}
+
+/// Of a process that ends, too: the descriptors close then.
+TEST_P(DeviceSegmentOn, IsNotFreedWhileOthersMapIt) {
+  auto mine = DeviceSegment::create(driver_, 0, 100);
+  ASSERT_TRUE(mine) << mine.error().message;
+  auto fds = mine->export_fds();
+  ASSERT_TRUE(fds) << fds.error().message;
+  pretend_from_another_process(*fds);
+  auto theirs = DeviceSegment::map(driver_, 0, std::move(*fds), 100);
+  ASSERT_TRUE(theirs) << theirs.error().message;
+  *mine = DeviceSegment();
+  theirs->data()[99] = std::byte{1};
+  EXPECT_EQ(fake.allocated.size(), GetParam() ? 0u : 1u) << "behind a handle the owner has to wait";
+  *theirs = DeviceSegment();
+  auto next = DeviceSegment::create(driver_, 0, 100);  // whoever comes by frees it
+  ASSERT_TRUE(next);
+  EXPECT_EQ(fake.allocated.size(), GetParam() ? 0u : 1u) << "its own";
+}
+
+TEST_P(DeviceSegmentOn, OfAnotherProcessIsForOneGpuWhereAHandleNamesIt) {
+  auto mine = DeviceSegment::create(driver_, 0, 100);
+  ASSERT_TRUE(mine) << mine.error().message;
+  const auto map_for = [&](int device) {
+    auto fds = mine->export_fds();
+    EXPECT_TRUE(fds);
+    pretend_from_another_process(*fds);
+    return DeviceSegment::map(driver_, device, std::move(*fds), 100);
+  };
+  auto first = map_for(1), again = map_for(1), other = map_for(2);
+  ASSERT_TRUE(first && again);
+  EXPECT_EQ(first->data(), again->data());
+  EXPECT_EQ(other.has_value(), GetParam());
+}
+
+TEST_P(DeviceSegmentOn, SharesWhatIsThereAlready) {
+  auto mine = DeviceSegment::create(driver_, 0, 100);
+  ASSERT_TRUE(mine) << mine.error().message;
+  auto same = DeviceSegment::share(driver_, mine->data() + 50);
+  ASSERT_TRUE(same) << same.error().message;
+  EXPECT_EQ(same->data(), mine->data());
+  EXPECT_EQ(same->kind(), mine->kind());
+
+  CUdeviceptr users = 0;  // as of cudaMalloc
+  ASSERT_EQ(alloc(&users, kGranularity), CUDA_SUCCESS);
+  {
+    auto shared = DeviceSegment::share(driver_, at(users + 100));
+    ASSERT_TRUE(shared) << shared.error().message;
+    EXPECT_EQ(shared->data(), at(users));
+    auto fds = shared->export_fds();
+    ASSERT_TRUE(fds) << fds.error().message;
+    auto here = DeviceSegment::map(driver_, 1, std::move(*fds), 100);  // a rank that is another thread
+    ASSERT_TRUE(here) << here.error().message;
+    EXPECT_EQ(here->data(), at(users));
+    fds = shared->export_fds();
+    pretend_from_another_process(*fds);
+    auto theirs = DeviceSegment::map(driver_, 1, std::move(*fds), 100);
+    ASSERT_TRUE(theirs) << theirs.error().message;
+    theirs->data()[7] = std::byte{3};
+    EXPECT_EQ(here->data()[7], std::byte{3});
+  }
+  EXPECT_EQ(fake.allocated.count(users), 1u) << "it is the user's";
+  EXPECT_EQ(free_memory(users), CUDA_SUCCESS);
 }
 
 TEST_P(DeviceSegmentOn, LeavesNothingBehindWhenTheDriverFails) {
@@ -266,7 +361,7 @@ TEST_P(DeviceSegmentOn, RefusesWhatItDoesNotUnderstand) {
   };
   refused([](SegmentTicket& t, auto&) { t.version = 2; });
   refused([](SegmentTicket& t, auto&) { t.kind = 9; });
-  if (GetParam()) refused([](SegmentTicket&, auto& fds) { fds.pop_back(); });
+  refused([](SegmentTicket&, auto& fds) { fds.pop_back(); });
 
   auto fds = mine->export_fds();
   ASSERT_TRUE(fds);
