@@ -68,6 +68,28 @@ TEST(SoftnicFailures, AConnectionThatBreaksIsDescribedInFull) {
   });
 }
 
+TEST(SoftnicFailures, WhatEndsARankIsToldToOneThatHasNothingUnderWay) {
+  use_softnic("fail=dev0:qp-send:1:LOC_PROT_ERR");
+  std::latch done(2);
+  run_cluster(impatient(), 2, kBothWays, [&](Rank& r) {
+    Endpoint& e = *r.endpoint;
+    const PutRun run{r.source(1000).data(), 0, 1000};
+    if (r.rank == 0) {
+      e.put(0, {1, 2}, {&run, 1});
+      EXPECT_TRUE(e.flush());
+    }
+    const Error error = poll_until_error(e, 10);
+    EXPECT_EQ(error.code, twohopRemoteError);
+    EXPECT_EQ(error.rank, 1 - r.rank);
+    EXPECT_THAT(error.message, HasSubstr("local protection error"));
+    if (r.rank == 1) {
+      EXPECT_THAT(error.message, HasSubstr("it reports: queue pair"));
+    }
+    done.arrive_and_wait();
+  });
+  use_softnic();
+}
+
 TEST(SoftnicFailures, AFlapShorterThanTheRetriesIsNotAnError) {
   const Net patient{"softnic", [](verbs::VerbsConfig& c) {
                       c.rails.max_rails = 1;
