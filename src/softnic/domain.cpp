@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <mutex>
 
+#include "softnic/clock.hpp"
+
 namespace softnic {
 namespace {
 
@@ -47,6 +49,14 @@ void init_locks(SharedState* state) {
   for (SharedCq& cq : state->cqs) cq.lock.init();
 }
 
+/// A process may be stopped while it holds the lock: not waited for without end.
+bool share_lock(int fd) {
+  constexpr uint64_t kPatienceNs = 4'000'000'000;
+  for (const uint64_t start = now_ns(); flock(fd, LOCK_SH | LOCK_NB) != 0; usleep(1000))
+    if (now_ns() - start > kPatienceNs) return false;
+  return true;
+}
+
 }  // namespace
 
 Domain* Domain::join(const std::string& name, std::string* error) {
@@ -76,7 +86,10 @@ bool Domain::open_locked(std::string* error) {
   bool first = flock(fd_, LOCK_EX | LOCK_NB) == 0;
   bool ready = !first || prepare(error);
   // Between the two locks another process may find nobody here and prepare again: harmless, nobody has joined yet.
-  if (ready) flock(fd_, LOCK_SH);
+  if (ready && !share_lock(fd_)) {
+    *error = "softnic: a process prepares " + folder_ + " and does not get on with it: is it stopped?";
+    ready = false;
+  }
   struct stat found {};
   if (ready && fstat(fd_, &found) == 0 && found.st_nlink > 0 && map(error)) return true;
   if (state_) munmap(state_, kSegmentBytes);

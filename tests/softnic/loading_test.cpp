@@ -1,5 +1,12 @@
 // Can a program load softnic as it loads libibverbs: by path, with dlvsym and the versions it was built against?
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
 
 #include "fabric.hpp"
 
@@ -36,6 +43,21 @@ TEST(Loading, WhatIsNotEmulatedSaysSo) {
   datagram.qp_type = IBV_QPT_UD;
   EXPECT_EQ(ibv_create_qp(end.pd, &datagram), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+// As a process does that was stopped while it prepared the domain.
+TEST(Loading, DoesNotWaitForEverForTheLockOfADomain) {
+  const std::string domain = "held-" + std::to_string(::getpid());
+  const std::string folder = "/dev/shm/softnic-" + std::to_string(::getuid()) + "-" + domain;
+  std::filesystem::create_directory(folder);
+  const int fd = ::open((folder + "/state").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  ::setenv("SOFTNIC", ("domain=" + domain).c_str(), 1);
+  int devices = -1;
+  EXPECT_EQ(ibv_get_device_list(&devices), nullptr);
+  use_settings();
+  ::close(fd);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

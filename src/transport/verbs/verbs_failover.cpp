@@ -138,7 +138,11 @@ Result<> VerbsEndpoint::look_after(Peer& p, size_t path) {
     case Phase::kUp:
       return is_displaced(p, path) && leads(p) && !p.goodbye && !draining_ ? try_home(p, path) : Result<>();
     case Phase::kDraining:
-      if (!is_drained(p, path) && now_ns() - state.since_ns < kDrainNs) return {};
+      if (!is_drained(p, path)) {
+        if (now_ns() - state.since_ns < kDrainNs) return {};
+        log_info("rank {}: path {} to rank {}: its device has not flushed all receives, they are taken for lost", rank_,
+                 path, p.rank);
+      }
       return retire(p, path);
     case Phase::kGone:
       return leads(p) && state.theirs && !p.goodbye ? find_way(p, path) : Result<>();
