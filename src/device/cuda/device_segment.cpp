@@ -179,8 +179,7 @@ Result<> create_by_handle(Mapping& m, int device, size_t bytes) {
     return driver_error(r, "cannot ask GPU {} for its allocation granularity", device);
   m.ticket.bytes = (bytes + granularity - 1) / granularity * granularity;
   if (CUresult r = m.driver.mem_create(&m.handle, m.ticket.bytes, &p, 0); r != CUDA_SUCCESS)
-    return driver_error(r, "cannot allocate {} bytes on GPU {}; lower TWOHOP_BUFFSIZE or TWOHOP_NCHANNELS",
-                        m.ticket.bytes, device);
+    return driver_error(r, "cannot allocate {} bytes on GPU {}", m.ticket.bytes, device);
   m.handle_held = true;
   return map_handle(m, device);
 }
@@ -198,8 +197,7 @@ Result<> make_ipc_handle(Mapping& m) {
 Result<> create_by_ipc(Mapping& m, int device, size_t bytes) {
   m.ticket.bytes = bytes;
   if (CUresult r = m.driver.mem_alloc(&m.address, bytes); r != CUDA_SUCCESS)
-    return driver_error(r, "cannot allocate {} bytes on GPU {}; lower TWOHOP_BUFFSIZE or TWOHOP_NCHANNELS", bytes,
-                        device);
+    return driver_error(r, "cannot allocate {} bytes on GPU {}", bytes, device);
   return make_ipc_handle(m);
 }
 

@@ -30,7 +30,10 @@ struct GpuNode::Maker {
     Segment s;
     if (on_gpu) {
       auto made = runtime.make_segment(device, bytes);
-      if (!made) return made.error();
+      if (!made) {
+        made.error().message += "; fewer TWOHOP_NCHANNELS and a smaller TWOHOP_BUFFSIZE need less memory";
+        return made.error();
+      }
       s.gpu = std::move(*made);
       return Result<Segment>(std::move(s));
     }
