@@ -70,7 +70,6 @@ Result<> submit(const Call& call, twohopComm_t comm, twohopStream_t stream) {
   Group& group = Group::of_thread();
   if (group.open())
     if (auto ok = check_not_destroyed(group, comm); !ok) return ok;
-  c.count_made(on_gpu);
   if (group.open()) {
     if (on_gpu)
       group.add_on_gpu(*comm, call, stream);
@@ -78,6 +77,7 @@ Result<> submit(const Call& call, twohopComm_t comm, twohopStream_t stream) {
       group.add(*comm, call, stream);
     return {};
   }
+  c.count_made(on_gpu);
   if (on_gpu) return c.launch_on_gpu(call, stream);
   return stream ? run_on_stream(*comm, call, *stream) : run_blocking(*comm, call);
 }

@@ -75,6 +75,8 @@ Result<> Group::end() {
 }
 
 Result<> Group::run(const Contents& contents) {
+  for (const GpuCall& c : contents.gpu_calls) c.comm->communicator->count_made(true);
+  for (const PendingCall& c : contents.calls) c.comm->communicator->count_made(false);
   FirstError first;
   first.add(join_all(contents.joins));
   first.add(launch(contents.gpu_calls));

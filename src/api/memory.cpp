@@ -11,6 +11,7 @@
 #include "api/comm_handle.hpp"
 #include "api/error.hpp"
 #include "api/group.hpp"
+#include "collectives/exec/gpu/gpu_regions.hpp"
 #include "collectives/exec/gpu/gpu_runtime.hpp"
 
 namespace twohop {
@@ -48,11 +49,8 @@ Result<bool> is_on_gpu(const void* buffer) {
   return info->kind == MemoryKind::kDevice;
 }
 
-/// Numbers of registrations of device memory, as handles.
-constexpr uint64_t kOnGpu = uint64_t{1} << 63;
-
-/// All ranks of the node call it, and each waits for the others.
-Result<uint64_t> register_on_gpu(twohopComm& comm, std::span<std::byte> memory) {
+/// All ranks of the node call it, and each waits for the others. `kept`: who calls holds the memory.
+Result<uint64_t> register_on_gpu(twohopComm& comm, std::span<std::byte> memory, bool kept) {
   if (!comm.communicator->gpu())
     return make_error(twohopInvalidUsage, "buffer={} is device memory, and this communicator runs no calls on GPUs: {}",
                       static_cast<void*>(memory.data()), comm.communicator->why_no_gpu());
@@ -60,10 +58,9 @@ Result<uint64_t> register_on_gpu(twohopComm& comm, std::span<std::byte> memory) 
     return make_error(twohopInvalidUsage,
                       "device memory is registered by all ranks of a node together, which a group cannot wait for: "
                       "register it outside of groups");
-  const bool kept = hold_memory(memory.data()) != nullptr;
   auto number = comm.communicator->register_gpu_memory(memory, kept, comm.tickets.idle());
   if (!number) return number.error();
-  return *number | kOnGpu;
+  return number;
 }
 
 Result<> check_idle(const twohopComm& comm, const char* what) {
@@ -85,16 +82,17 @@ Result<> register_buffer(twohopComm_t comm, void* buffer, size_t bytes, void** h
   const std::span<std::byte> memory(static_cast<std::byte*>(buffer), bytes);
   auto on_gpu = is_on_gpu(buffer);
   if (!on_gpu) return on_gpu.error();
-  auto number = *on_gpu ? register_on_gpu(*comm, memory) : register_on_host(*comm, memory);
+  auto token = hold_memory(buffer);  // so that nobody frees it meanwhile
+  auto number = *on_gpu ? register_on_gpu(*comm, memory, token != nullptr) : register_on_host(*comm, memory);
   if (!number) return number.error();
-  if (auto token = hold_memory(buffer)) comm->held_memory[*number] = std::move(token);
+  if (token) comm->held_memory[*number] = std::move(token);
   *handle = reinterpret_cast<void*>(static_cast<uintptr_t>(*number));
   return {};
 }
 
 Result<> deregister_number(twohopComm& comm, uint64_t number) {
-  if ((number & kOnGpu) != 0 && comm.communicator->gpu())
-    return comm.communicator->deregister_gpu_memory(number & ~kOnGpu, comm.tickets.idle());
+  if (number > GpuRegions::kBeforeFirst && comm.communicator->gpu())
+    return comm.communicator->deregister_gpu_memory(number, comm.tickets.idle());
   if (auto ok = check_idle(comm, "deregistered"); !ok) return ok;
   return comm.communicator->deregister_memory(number);
 }
@@ -137,9 +135,10 @@ Result<> free_memory(void* memory) {
   const std::lock_guard lock(all.mutex);
   const auto it = all.by_address.find(reinterpret_cast<uintptr_t>(memory));
   if (it == all.by_address.end())
-    return make_error(twohopInvalidArgument,
-                      "memory={:#x} is not the start of memory of twohopMemAlloc, or was freed already",
-                      reinterpret_cast<uintptr_t>(memory));
+    return make_error(
+        twohopInvalidArgument,
+        "memory={:#x} is not the start of memory of twohopMemAlloc or twohopMemAllocDevice, or was freed already",
+        reinterpret_cast<uintptr_t>(memory));
   if (it->second.bytes.use_count() > 1)
     return make_error(
         twohopInvalidUsage,

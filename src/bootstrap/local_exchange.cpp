@@ -164,6 +164,13 @@ void accept_all(Acceptor& acceptor, std::vector<LocalPeer*> awaited, std::span<c
   finish(swaps, fds, std::max(deadline, Clock::now() + std::chrono::milliseconds(200)));
 }
 
+/// Whoever is the highest rank awaits nobody: what the others tried its listener with would stay there until it is
+/// full.
+void drop_probes(int listener) {
+  for (;;)
+    if (const Fd probe(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)); !probe) return;
+}
+
 }  // namespace
 
 Result<LocalExchange> LocalExchange::create() {
@@ -202,8 +209,10 @@ Result<std::vector<LocalPeer>> LocalExchange::exchange(int my_rank, std::span<co
   auto connecting =
       ServiceThread::start("twohop-local", [&](int) { connect_all(lower, my_rank, fds, secret, deadline); });
   if (!connecting) return connecting.error();
+  const bool highest = higher.empty();
   accept_all(acceptor, std::move(higher), fds, deadline);
   connecting->reset();  // joins
+  if (highest) drop_probes(listener_.get());
   return Result<std::vector<LocalPeer>>(std::move(peers));
 }
 

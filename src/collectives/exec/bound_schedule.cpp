@@ -26,7 +26,9 @@ class Binder {
         rank_(rank),
         node_(node),
         tables_(tables),
-        channel_(channel) {}
+        channel_(channel) {
+    check_inboxes();
+  }
 
   /// Writes the step's sources to `sources` and moves that on.
   BoundStep bind(const Step& s, BoundRef*& sources) const {
@@ -68,11 +70,16 @@ class Binder {
     put.inbox = mine.out_inbox[put.link];
     put.first_sharing = first;
     put.sharing = count;
-    for (const LinkEnd& e : program_.out) {
-      const size_t other = mine.find_out(out_id(e));
-      TWOHOP_CHECK(other == put.link || other < first || other >= first + count,
-                   "links {} and {} of one program share an inbox", put.link, other);
-    }
+  }
+  /// What a program puts by one of its links may not lie where another one's is.
+  void check_inboxes() const {
+    const LinkTable& mine = tables_[node_.me];
+    std::vector<uint32_t> inboxes;
+    for (const LinkEnd& e : program_.out)
+      inboxes.push_back(mine.out_inbox[checked(mine.find_out(out_id(e)), mine.out)]);
+    std::sort(inboxes.begin(), inboxes.end());
+    const auto twice = std::adjacent_find(inboxes.begin(), inboxes.end());
+    TWOHOP_CHECK(twice == inboxes.end(), "two links of one program share inbox {}", *twice);
   }
   LinkId out_id(const LinkEnd& e) const { return {channel_, e.tag, rank_, e.peer}; }
   LinkId in_id(int owner, const LinkEnd& e) const { return {channel_, e.tag, e.peer, owner}; }

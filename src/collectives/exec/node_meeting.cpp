@@ -37,24 +37,35 @@ std::optional<uint16_t> NodeMeeting::said(int local) const {
 }
 
 Result<> NodeMeeting::wait_for(int local, Deadline deadline) const {
-  while (!said(local)) {
+  const int rank = r_.ranks[static_cast<size_t>(local)];
+  for (;;) {
+    const bool left = r_.node->control(local).left.value.load(std::memory_order_acquire) != 0;
+    if (said(local)) return {};  // before it left, if it has
     if (auto failed = r_.failure()) {
       failed->scope = Scope::kCommunicator;
       return *failed;
+    }
+    if (left) {
+      Error e = make_error(twohopInvalidUsage,
+                           "rank {} has destroyed its communicator and does not come to register or deregister GPU "
+                           "memory any more",
+                           rank);
+      e.scope = Scope::kCommunicator;
+      e.rank = rank;
+      return e;
     }
     if (Clock::now() >= deadline) {
       Error e =
           make_error(twohopTimeout,
                      "rank {} has not come to register or deregister GPU memory for {:.0f} s (TWOHOP_TIMEOUT_S): "
                      "all ranks of a node call twohopCommRegister and twohopCommDeregister of device memory together",
-                     r_.ranks[static_cast<size_t>(local)], r_.timeout_s);
+                     rank, r_.timeout_s);
       e.scope = Scope::kCommunicator;
-      e.rank = r_.ranks[static_cast<size_t>(local)];
+      e.rank = rank;
       return e;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
-  return {};
 }
 
 }  // namespace twohop

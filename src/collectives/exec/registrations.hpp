@@ -15,6 +15,9 @@ class Registrations {
  public:
   using Range = std::span<std::byte>;
 
+  /// Numbers begin after this one.
+  explicit Registrations(uint64_t before_first = 0) : last_number_(before_first) {}
+
   /// The number of the new range. Errors: it overlaps one that is registered, which is named.
   Result<uint64_t> add(Range range);
   /// Errors: no such number.
@@ -30,7 +33,7 @@ class Registrations {
     uint64_t bytes = 0, number = 0;
   };
   std::map<uintptr_t, Entry> by_address_;
-  uint64_t last_number_ = 0;
+  uint64_t last_number_;
 };
 
 }  // namespace twohop

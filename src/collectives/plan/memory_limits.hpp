@@ -2,7 +2,9 @@
 //
 // As much as the ring over the nodes needs with the largest chunks. Other algorithms, which have more slots, get by
 // with smaller chunks: those that put several chunks at once put as many bytes then, and one-shot is for small buffers.
-// So memory does not depend on which algorithms a table names, and the tuner knows what calls will find.
+// Where nodes are many, the log steps' reduce-scatter and all-gather, whose puts are single chunks, are left with small
+// ones: long calls of those are for the ring. So memory does not depend on which algorithms a table names, and the
+// tuner knows what calls will find.
 #pragma once
 
 #include "collectives/plan/layout.hpp"

@@ -96,15 +96,15 @@ class Log final : public Exchange {
       exchange(
           step, [&](int u) { scatter_put(lane, s, step, u); }, [&](int u) { scatter_fold(lane, s, step, u); });
   }
-  /// The puts of a step and their counterparts: as many ahead as there are slots, since with more all would wait for
-  /// credits, so that a step takes the time of one put.
+  /// The puts of a step and their counterparts: as many at once as there are slots, since with more all would wait for
+  /// credits. All of these are then taken, so that the credit is due at once: for single slots it may be held back.
   template <class Put, class Take>
   void exchange(const Skip& step, Put put, Take take) const {
-    const int puts = puts_of(step), ahead = std::min(puts, p_.request.depths.put_slots);
-    for (int u = 0; u < ahead; ++u) put(u);
-    for (int u = 0; u < puts; ++u) {
-      take(u);
-      if (u + ahead < puts) put(u + ahead);
+    const int puts = puts_of(step), slots = p_.request.depths.put_slots;
+    for (int first = 0; first < puts; first += slots) {
+      const int end = std::min(puts, first + slots);
+      for (int u = first; u < end; ++u) put(u);
+      for (int u = first; u < end; ++u) take(u);
     }
   }
   int blocks_of(const Skip& step, int put) const { return std::min(per_put_, step.blocks() - put * per_put_); }

@@ -6,7 +6,8 @@
 //
 // Memory behind a descriptor lives as long as anybody maps it. Behind an IPC handle it must not be freed while others
 // still do: with the handle they get the end of a pipe, which they close after their mapping, and which closes by
-// itself where they die. The memory of a segment that goes before that is freed by the next one that comes or goes.
+// itself where they die. The memory of a segment that goes before that is freed by the next one that is made, shared or
+// mapped, or by the end of another of the kind.
 #pragma once
 
 #include <cstddef>

@@ -62,6 +62,19 @@ struct Locals {
 
 class LocalExchangeSizes : public testing::TestWithParam<int> {};
 
+/// Longer than a listener's queue: whoever tries whether the highest rank can be reached must leave nothing there.
+TEST(LocalExchange, GoesOnForAsLongAsACommunicatorLives) {
+  Locals locals(2);
+  const Secret secret = random_secret();
+  run_ranks(2, [&](int r) {
+    for (int n = 0; n < 1100; ++n) {
+      auto peers = locals.exchanges[r].exchange(r, locals.others(r), {}, secret, in(seconds(30)));
+      ASSERT_TRUE(peers) << peers.error().message;
+      ASSERT_EQ((*peers)[0].failure, "") << "exchange " << n;
+    }
+  });
+}
+
 TEST_P(LocalExchangeSizes, EveryRankGetsEveryOthersDescriptors) {
   const int n = GetParam();
   Locals locals(n);

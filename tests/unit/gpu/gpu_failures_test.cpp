@@ -147,6 +147,29 @@ TEST(GpuFailures, AHostCallWhereAnotherRankCallsOnTheGpuIsReportedOnAllRanks) {
   }
 }
 
+/// Calls are counted when they are made, and those of a group that an error has ended never are.
+TEST(GpuFailures, AGroupThatFailedOnOneRankIsNoMismatchOfLaterCalls) {
+  FakeGpus gpus;
+  run_ranks({.nranks = 2}, [&](int rank, twohopComm_t comm) {
+    FakeStream stream;
+    Floats b(gpus, 200, rank);
+    std::vector<float> host(200, 1);
+    if (rank == 0) {
+      ASSERT_EQ(twohopGroupStart(), twohopSuccess);
+      ASSERT_EQ(sum(host.data(), host.data(), 200, comm), twohopSuccess) << last_error(comm);
+      EXPECT_EQ(sum(nullptr, host.data(), 200, comm), twohopInvalidArgument);
+      EXPECT_EQ(twohopGroupEnd(), twohopInvalidArgument);
+    }
+    ASSERT_EQ(sum(host.data(), host.data(), 200, comm), twohopSuccess) << last_error(comm);
+    b.fill(rank);
+    // Longer than the second after which counts are compared.
+    if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    ASSERT_EQ(sum(b.get(), b.get(), 200, comm, as_stream(stream)), twohopSuccess) << last_error(comm);
+    stream.synchronize();
+    b.expect_sum(2);
+  });
+}
+
 TEST(GpuFailures, AnAbortEndsKernelsThatWait) {
   for (const int per_node : {2, 1}) {
     FakeGpus gpus;

@@ -248,6 +248,27 @@ TEST(GpuRegistration, ThatARankDoesNotJoinRunsOutOfTime) {
   });
 }
 
+TEST(GpuRegistration, IsNotEndedWithARankThatHasDestroyedItsCommunicator) {
+  FakeGpus gpus;
+  run_ranks({.nranks = 2, .timeout_s = 600}, [&](int rank, twohopComm_t comm) {
+    Floats buffer(gpus, 100, rank);
+    void* handle = nullptr;
+    ASSERT_EQ(add(comm, buffer, &handle), twohopSuccess) << last_error(comm);
+    if (rank == 1) return;  // destroys it
+    EXPECT_EQ(twohopCommDeregister(comm, handle), twohopInvalidUsage);
+    EXPECT_THAT(last_error(comm), HasSubstr("rank 1 has destroyed its communicator"));
+  });
+}
+
+TEST(GpuRegistration, NamesAHandleThatItDoesNotKnow) {
+  FakeGpus gpus;
+  run_ranks({.nranks = 2}, [&](int, twohopComm_t comm) {
+    EXPECT_EQ(twohopCommDeregister(comm, reinterpret_cast<void*>(uintptr_t{0x8000000000000005})),
+              twohopInvalidArgument);
+    EXPECT_THAT(last_error(comm), HasSubstr("0x8000000000000005"));
+  });
+}
+
 TEST(GpuRegistration, ChangesNothingWhereNobodyReadsIt) {
   for (const bool peers : {true, false}) {
     if (!peers && options()->require_gdr != 0)

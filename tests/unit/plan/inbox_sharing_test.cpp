@@ -22,10 +22,13 @@ std::map<std::pair<int, int>, int> numbers(const std::vector<Ends>& by_algorithm
   return found;
 }
 
-/// As a communicator finds them: of all collectives, a broadcast from rank 0 for all broadcasts.
-std::vector<Ends> ends_of(const Cluster& cluster, int rank, std::vector<LinkEnd> Program::*direction) {
+/// As a communicator finds them: of all collectives, a broadcast from rank 0 for all broadcasts; of all algorithms or
+/// where it may use but one of that.
+std::vector<Ends> ends_of(const Cluster& cluster, int rank, std::vector<LinkEnd> Program::*direction,
+                          const Algorithm* only = nullptr) {
   std::vector<Ends> lists;
   for (const Algorithm& a : algorithms()) {
+    if (only && only != &a) continue;
     Ends& ends = lists.emplace_back();
     for (Collective c : kCollectives) {
       if (!a.supports(cluster, c)) continue;
@@ -79,6 +82,8 @@ TEST(InboxSharing, GivesEveryLinkOfAProgramAnInboxOfItsOwn) {
     const int rank = random.pick(0, cluster.nranks() - 1);
     for (const auto direction : {&Program::out, &Program::in}) {
       const auto shared = numbers(ends_of(cluster, rank, direction));
+      std::map<const Algorithm*, std::map<std::pair<int, int>, int>> alone;
+      for (const Algorithm& a : algorithms()) alone[&a] = numbers(ends_of(cluster, rank, direction, &a));
       for (const Algorithm& a : algorithms())
         for (Collective c : kCollectives)
           for (int root = 0; a.supports(cluster, c) && root < (c == Collective::kBroadcast ? cluster.nranks() : 1);
@@ -88,6 +93,7 @@ TEST(InboxSharing, GivesEveryLinkOfAProgramAnInboxOfItsOwn) {
             for (const LinkEnd& e : p.*direction) {
               const auto it = shared.find({e.peer, e.tag});
               ASSERT_NE(it, shared.end()) << a.name << " root " << root << ": a link that is not connected";
+              ASSERT_TRUE(alone.at(&a).contains({e.peer, e.tag})) << a.name << " root " << root << ", without others";
               EXPECT_TRUE(inboxes.insert({e.peer, it->second}).second)
                   << "TEST_SEED=" << seed << ": " << a.name << " " << collective_name(c) << " root " << root << ", "
                   << describe(cluster, {});

@@ -21,9 +21,9 @@ Result<std::shared_ptr<GpuRegions>> GpuRegions::create(GpuRuntime& runtime, int 
                                                        bool read_by_others) {
   const size_t locals = place.members.ranks.size();
   std::shared_ptr<GpuRegions> made(new GpuRegions(runtime, device, std::move(place)));
-  made->regions_.resize(kMost);
+  made->regions_.resize(kMostRegions);
   if (!read_by_others || locals == 1) return made;
-  auto table = runtime.device_memory(device, kMost * locals * sizeof(std::byte*));
+  auto table = runtime.device_memory(device, kMostRegions * locals * sizeof(std::byte*));
   if (!table) return table.error();
   made->table_ = std::move(*table);
   return made;
@@ -37,11 +37,12 @@ size_t GpuRegions::first_free() const {
 Result<uint64_t> GpuRegions::add(std::span<std::byte> memory, bool kept, bool idle) {
   const size_t at = first_free();
   Region region;
-  auto mine = at == kMost ? Result<>(make_error(twohopInvalidUsage,
-                                                "{} ranges of device memory are registered already, the most there can "
-                                                "be: deregister what is not used any more",
-                                                kMost))
-                          : prepare(region, memory, kept, idle);
+  auto mine = at == kMostRegions
+                  ? Result<>(make_error(twohopInvalidUsage,
+                                        "{} ranges of device memory are registered already, the most there can "
+                                        "be: deregister what is not used any more",
+                                        kMostRegions))
+                  : prepare(region, memory, kept, idle);
   if (table_) {
     if (auto all = agree(kRegister, at, mine); !all) mine = all;
     if (mine) {
@@ -49,8 +50,10 @@ Result<uint64_t> GpuRegions::add(std::span<std::byte> memory, bool kept, bool id
       auto all = agree(kRegister, at, mine);
       if (!all) {
         // Everyone drops what he mapped before the owner may free it.
+        (void)write_row(at, std::vector<std::byte*>(place_.members.ranks.size()));
         region.others.clear();
-        if (all.error().scope != Scope::kCommunicator) (void)agree(kRegister, at, all);
+        if (all.error().scope != Scope::kCommunicator)
+          if (auto dropped = agree(kRegister, at, all); dropped.error().scope == Scope::kCommunicator) all = dropped;
         mine = all;
       }
     }
@@ -121,6 +124,11 @@ Result<> GpuRegions::swap(Region& region, size_t at) {
     seen[static_cast<size_t>(local)] = (*mapped)->data();
     region.others.push_back(std::move(*mapped));
   }
+  return write_row(at, seen);
+}
+
+/// Where this GPU sees a region of each rank of the node; null: nowhere.
+Result<> GpuRegions::write_row(size_t at, const std::vector<std::byte*>& seen) {
   const size_t bytes = seen.size() * sizeof(std::byte*);
   return runtime_.upload(device_, table_->data() + at * bytes, seen.data(), bytes);
 }
@@ -149,12 +157,13 @@ Result<> GpuRegions::remove(uint64_t number, bool idle) {
   if (table_)
     if (auto all = agree(kDeregister, at, mine); !all) mine = all;
   if (!mine) return mine;
+  if (table_) mine = write_row(at, std::vector<std::byte*>(place_.members.ranks.size()));
   it->others.clear();
   // Only then may the owner free it.
   const auto dropped = table_ ? agree(kDeregister, at, {}) : Result<>();
   *it = Region();
   registrations_.remove(number);
-  return dropped;
+  return dropped ? mine : dropped;
 }
 
 uint64_t GpuRegions::find(const void* at, uint64_t bytes) {

@@ -30,7 +30,8 @@ struct GpuMeetingPlace {
 
 class GpuRegions {
  public:
-  static constexpr size_t kMost = 64;  // at a time
+  /// Its numbers are greater than those of host memory.
+  static constexpr uint64_t kBeforeFirst = uint64_t{1} << 63;
 
   /// `read_by_others`: there are other ranks on the node, and they reach this GPU; else registering is remembered and
   /// changes nothing.
@@ -64,6 +65,7 @@ class GpuRegions {
       : runtime_(runtime), device_(device), place_(std::move(place)), meeting_(place_.ranks) {}
   Result<> prepare(Region& region, std::span<std::byte> memory, bool kept, bool idle);
   Result<> swap(Region& region, size_t at);
+  Result<> write_row(size_t at, const std::vector<std::byte*>& seen);
   Result<> agree(Kind kind, size_t at, const Result<>& mine);
   size_t first_free() const;
 
@@ -71,7 +73,7 @@ class GpuRegions {
   int device_;
   GpuMeetingPlace place_;
   NodeMeeting meeting_;
-  Registrations registrations_;
+  Registrations registrations_{kBeforeFirst};
   std::vector<Region> regions_;
   std::unique_ptr<GpuMemory> table_;  // null where nobody reads it
 };

@@ -123,7 +123,15 @@ class LaneLoop {
   /// After the notice is known to be here.
   TWOHOP_HD bool verify_local(int local) {
     const uint64_t theirs = page_of(c_.boards[local]).notices[number_ & 1].signature;
-    return theirs == c_.signature || fail(LoopFault::kMismatchLocal, local, theirs);
+    if (theirs != c_.signature) return fail(LoopFault::kMismatchLocal, local, theirs);
+    return local == c_.me || knows_region(local, direct_of(local)) || fail(LoopFault::kUnknownRegion, local, theirs);
+  }
+  /// What a peer says is an index into a table of addresses.
+  TWOHOP_HD bool knows_region(int local, uint64_t direct) const {
+    const uint64_t region = (direct >> kDirectOffsetBits) - 1;
+    return direct == 0 ||
+           (c_.regions != nullptr && region < kMostRegions &&
+            c_.regions[region * static_cast<uint64_t>(c_.locals) + static_cast<uint64_t>(local)] != nullptr);
   }
   TWOHOP_HD bool verify_link(uint32_t link) {
     const LoopLinkWords::Tag& tag = c_.in_words[link].tags[number_ % 4];

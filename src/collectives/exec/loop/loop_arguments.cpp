@@ -39,6 +39,15 @@ std::optional<Error> fault_of(const LoopReport& report, const std::vector<int>& 
   if (fault == LoopFault::kNone) return std::nullopt;
   if (fault == LoopFault::kPutTooScattered)
     return make_error(twohopInternalError, "rank {}: a put of call {} lies in more than two pieces", rank, report.call);
+  if (fault == LoopFault::kUnknownRegion) {
+    Error e = make_error(twohopRemoteError,
+                         "rank {}: rank {} says that its data of call {} lies in registered GPU memory that this rank "
+                         "does not know",
+                         rank, local_ranks[report.who], report.call);
+    e.scope = Scope::kCommunicator;
+    e.rank = local_ranks[report.who];
+    return e;
+  }
   const int other = fault == LoopFault::kMismatchLocal ? local_ranks[report.who] : in_links[report.who].src;
   Error e = make_error(twohopInvalidUsage,
                        "call {} does not match: rank {} calls {}, rank {} calls {}. All ranks must make the same calls "

@@ -43,7 +43,7 @@ struct alignas(kCacheLine) LoopLinkWords {
   } tags[4] = {};  // in: of the latest put of call c at [c % 4]
 };
 
-enum class LoopFault : uint64_t { kNone, kMismatchLocal, kMismatchLink, kPutTooScattered };
+enum class LoopFault : uint64_t { kNone, kMismatchLocal, kMismatchLink, kPutTooScattered, kUnknownRegion };
 
 /// What a rank's kernels and its progress thread tell each other, in host memory that both reach.
 struct LoopReport {
@@ -109,6 +109,7 @@ struct LoopScratch {
   PutPiece pieces[2];
 };
 
+constexpr size_t kMostRegions = 64;  // at a time
 constexpr int kDirectOffsetBits = 48;
 constexpr uint64_t direct_word(uint64_t region, uint64_t offset) {
   return (region + 1) << kDirectOffsetBits | offset;
