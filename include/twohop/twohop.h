@@ -236,10 +236,11 @@ TWOHOP_API twohopResult_t twohopRedOpDestroy(twohopRedOp_t op, twohopComm_t comm
  * docs/gpu.md.
  *
  * Errors: twohopInvalidUsage if the range overlaps a registered one, calls are pending, or another rank of the node
- * does not do the same, or has destroyed its communicator (which ends comm); what is refused for its arguments alone, or
- * inside a group, is refused before ranks meet, and the others wait; twohopInvalidArgument for managed memory, device memory of a pool or past its allocation;
- * twohopUnhandledCudaError if CUDA cannot share it; twohopSystemError if the network's device refuses (the message has
- * RLIMIT_MEMLOCK, the size and what is registered); twohopTimeout, which ends comm. */
+ * does not do the same, or has destroyed its communicator (which ends comm); what is refused for its arguments alone,
+ * or inside a group, is refused before ranks meet, and the others wait; twohopInvalidArgument for managed memory,
+ * device memory of a pool or past its allocation; twohopUnhandledCudaError if CUDA cannot share it; twohopSystemError
+ * if the network's device refuses (the message has RLIMIT_MEMLOCK, the size and what is registered); twohopTimeout,
+ * which ends comm. */
 TWOHOP_API twohopResult_t twohopCommRegister(twohopComm_t comm, void* buffer, size_t bytes, void** handle);
 /* From now on the memory is staged again, and may be freed. Of device memory: all ranks of the node together, as above;
  * synchronize the streams of all calls on it first, and destroy the graphs that have captured one (twohopInvalidUsage

@@ -31,9 +31,10 @@ struct GpuNode::Maker {
     if (on_gpu) {
       auto made = runtime.make_segment(device, bytes);
       if (!made) {
-        made.error().message = fmt::format("{} bytes of windows for GPU calls (fewer TWOHOP_NCHANNELS and a smaller "
-                                           "TWOHOP_BUFFSIZE need less memory): {}",
-                                           bytes, made.error().message);
+        made.error().message = fmt::format(
+            "{} bytes of windows for GPU calls (fewer TWOHOP_NCHANNELS and a smaller "
+            "TWOHOP_BUFFSIZE need less memory): {}",
+            bytes, made.error().message);
         return made.error();
       }
       s.gpu = std::move(*made);
