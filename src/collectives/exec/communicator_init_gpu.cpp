@@ -211,14 +211,17 @@ Result<> CommunicatorInit::make_gpu_execution() {
                    [comm = comm_.get()] { return comm->failure(); }}};
   auto made = GpuExecution::create(std::move(gpu_));
   Result<> done;
-  if (made)
+  if (made) {
     comm_->gpu_ = std::move(*made);
-  else
+    if (Endpoint* endpoint = comm_->gpu_->endpoint()) done = register_gpu_calls(*endpoint, comm_->gpu_->node());
+  } else {
     done = made.error();
-  if (done && comm_->gpu_->endpoint()) done = while_listening(&CommunicatorInit::connect_gpu_links);
+  }
+  // Before anybody waits for the connections of a rank that will make none.
+  if (auto all = share(done ? Result<Json>(Json(rank_)) : Result<Json>(done.error())); !all) return all.error();
+  if (comm_->gpu_->endpoint()) done = while_listening(&CommunicatorInit::connect_gpu_links);
   if (done) done = comm_->gpu_->begin(comm_->gpu_hooks());
-  auto all = share(done ? Result<Json>(Json(rank_)) : Result<Json>(done.error()));
-  if (!all) return all.error();
+  if (auto all = share(done ? Result<Json>(Json(rank_)) : Result<Json>(done.error())); !all) return all.error();
   log_info("rank {}: GPU {}, windows in {} memory, network {}", rank_, comm_->gpu_->device(),
            placement.windows_on_gpu ? "GPU" : "host", network_text(comm_->gpu_->endpoint(), placement));
   return {};
@@ -243,7 +246,6 @@ Result<> CommunicatorInit::register_gpu_calls(Endpoint& endpoint, const GpuNode&
 Result<> CommunicatorInit::connect_gpu_links() {
   Endpoint& endpoint = *comm_->gpu_->endpoint();
   const GpuNode& node = comm_->gpu_->node();
-  if (auto registered = register_gpu_calls(endpoint, node); !registered) return registered;
   return connect_all(
       endpoint, [&](size_t number) { return node.addresses().inbox(node.me(), number); }, gpu_addresses_);
 }
