@@ -1,6 +1,8 @@
 // Do the messages about dead rails come out as they went in, and are shortened and lengthened ones refused?
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "transport/verbs/verbs_rail_messages.hpp"
 
 namespace twohop::verbs {
@@ -50,8 +52,12 @@ TEST(RailMessages, ComeOutAsTheyWentIn) {
 }
 
 TEST(RailMessages, NeverCallAnEndASuccess) {
-  for (int code : {0, 10, -1}) {
-    const auto end = decode_end(encode(EndMessage{static_cast<twohopResult_t>(code), ""}));
+  for (const uint8_t code : {0, 10, 255}) {  // of success, and of nothing there is
+    Payload bytes = encode(EndMessage{twohopTimeout, ""});
+    const auto at = std::find(bytes.begin(), bytes.begin() + 4, static_cast<std::byte>(twohopTimeout));
+    ASSERT_NE(at, bytes.begin() + 4);
+    *at = std::byte{code};
+    const auto end = decode_end(bytes);
     ASSERT_TRUE(end);
     EXPECT_EQ(end->code, twohopRemoteError);
   }
