@@ -172,7 +172,7 @@ std::optional<Error> Communicator::failure() const {
 }
 
 CommCounters Communicator::counters() const {
-  const TakenEndpoint taken(idle_.get());
+  const TakenEndpoint taken(idle_.get(), !running_);
   CommCounters c = counters_;
   if (execution_) c.direct_puts = execution_->direct_puts();
   if (endpoint_) c.net = endpoint_->counters();
