@@ -11,8 +11,6 @@ namespace twohop::cli {
 namespace {
 
 constexpr int kMaxRanks = 65536;
-constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                                       Collective::kBroadcast};
 
 Result<NetworkModel> load_model(const std::string& name) {
   if (const NetworkModel* known = find_builtin_model(name)) return *known;

@@ -68,9 +68,8 @@ Result<> submit(const Call& call, twohopComm_t comm, twohopStream_t stream) {
   if (!on_gpu && stream)
     if (auto handle = live(stream); !handle) return handle.error();
   Group& group = Group::of_thread();
-  if (group.open())
-    if (auto ok = check_not_destroyed(group, comm); !ok) return ok;
   if (group.open()) {
+    if (auto ok = check_not_destroyed(group, comm); !ok) return ok;
     if (on_gpu)
       group.add_on_gpu(*comm, call, stream);
     else

@@ -58,15 +58,11 @@ Result<uint64_t> register_on_gpu(twohopComm& comm, std::span<std::byte> memory, 
     return make_error(twohopInvalidUsage,
                       "device memory is registered by all ranks of a node together, which a group cannot wait for: "
                       "register it outside of groups");
-  auto number = comm.communicator->register_gpu_memory(memory, kept, comm.tickets.idle());
-  if (!number) return number.error();
-  return number;
+  return comm.communicator->register_gpu_memory(memory, kept, comm.tickets.idle());
 }
 
 Result<> check_idle(const twohopComm& comm, const char* what) {
-  if (comm.tickets.idle()) return {};
-  return make_error(twohopInvalidUsage,
-                    "memory is {} while calls of this communicator are pending: synchronize its streams first", what);
+  return comm.tickets.idle() ? Result<>() : Result<>(calls_are_pending(what));
 }
 
 Result<uint64_t> register_on_host(twohopComm& comm, std::span<std::byte> memory) {

@@ -8,9 +8,6 @@
 namespace twohop {
 namespace {
 
-constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                                       Collective::kBroadcast};
-
 size_t find(const std::vector<LinkId>& links, const LinkId& id) {
   return static_cast<size_t>(std::find(links.begin(), links.end(), id) - links.begin());
 }

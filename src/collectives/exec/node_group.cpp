@@ -5,9 +5,21 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace twohop {
+
+size_t NodeMembers::index_of(int rank) const {
+  return static_cast<size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+std::vector<LocalExchange::Candidate> NodeMembers::others() const {
+  std::vector<LocalExchange::Candidate> found;
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (ranks[i] != me) found.push_back({ranks[i], exchanges[i]});
+  return found;
+}
 
 Result<std::unique_ptr<NodeGroup>> NodeGroup::create(const NodeMembers& members, const WindowMap& map,
                                                      LocalExchange& exchange, const Secret& secret, Deadline deadline,
@@ -15,28 +27,20 @@ Result<std::unique_ptr<NodeGroup>> NodeGroup::create(const NodeMembers& members,
   auto group = std::make_unique<NodeGroup>();
   group->map_ = map;
   group->members_.resize(members.ranks.size());
-  std::vector<LocalExchange::Candidate> candidates;
-  for (size_t i = 0; i < members.ranks.size(); ++i) {
-    Member& m = group->members_[i];
-    m.rank = members.ranks[i];
-    if (m.rank != members.me) {
-      candidates.push_back({m.rank, members.exchanges[i]});
-      continue;
-    }
-    group->me_ = static_cast<int>(i);
-    auto window = SharedMemory::create(map.total(members.inboxes[i]));
-    if (!window) return window.error();
-    m.window = std::move(*window);
-    m.doorbell = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!m.doorbell) return system_error(errno, "eventfd for rank {}", m.rank);
-  }
-  const Member& mine = group->members_[group->me_];
+  for (size_t i = 0; i < members.ranks.size(); ++i) group->members_[i].rank = members.ranks[i];
+  const size_t me = members.index_of(members.me);
+  group->me_ = static_cast<int>(me);
+  Member& mine = group->members_[me];
+  auto own = SharedMemory::create(map.total(members.inboxes[me]));
+  if (!own) return own.error();
+  mine.window = std::move(*own);
+  mine.doorbell = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!mine.doorbell) return system_error(errno, "eventfd for rank {}", mine.rank);
   const int fds[] = {mine.window.fd(), mine.doorbell.get()};
-  auto peers = exchange.exchange(members.me, candidates, fds, secret, deadline);
+  auto peers = exchange.exchange(members.me, members.others(), fds, secret, deadline);
   if (!peers) return peers.error();
   for (LocalPeer& peer : *peers) {
-    size_t i = 0;
-    while (members.ranks[i] != peer.rank) ++i;
+    const size_t i = members.index_of(peer.rank);
     if (peer.fds.size() == 2) {
       auto window = SharedMemory::map(std::move(peer.fds[0]), map.total(members.inboxes[i]));
       if (!window) return window.error();

@@ -20,6 +20,11 @@ struct NodeMembers {
   std::vector<int> ranks;              // ascending, `me` included
   std::vector<std::string> exchanges;  // LocalExchange names, in the same order
   std::vector<size_t> inboxes;         // number of those of each
+
+  /// Pre: one of `ranks`.
+  size_t index_of(int rank) const;
+  /// All but `me`, for LocalExchange.
+  std::vector<LocalExchange::Candidate> others() const;
 };
 
 class NodeGroup {

@@ -13,6 +13,11 @@ uintptr_t address_of(const void* p) {
 
 }  // namespace
 
+Error calls_are_pending(const char* what) {
+  return make_error(twohopInvalidUsage,
+                    "memory is {} while calls of this communicator are pending: synchronize its streams first", what);
+}
+
 Result<uint64_t> Registrations::add(Range range) {
   const uintptr_t begin = address_of(range.data());
   if (begin + range.size() < begin)

@@ -11,6 +11,9 @@
 
 namespace twohop {
 
+/// `what`: registered or deregistered.
+Error calls_are_pending(const char* what);
+
 class Registrations {
  public:
   using Range = std::span<std::byte>;

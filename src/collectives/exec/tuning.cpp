@@ -18,8 +18,6 @@ constexpr int kMostRanksForAll = 128;
 constexpr int kMostRanks = 512;
 constexpr std::string_view kBuiltInModel = "built-in", kNoModel = "none";
 constexpr uint64_t kStepsForAllReduce = 300'000, kStepsForOthers = 60'000;  // walked: a few milliseconds
-constexpr Collective kTuned[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                                 Collective::kBroadcast};
 
 Result<std::string> read_file(const char* variable, const std::string& path) {
   std::ifstream file(path);
@@ -73,7 +71,7 @@ Result<std::string> given_table(const Options& options) {
 
 Result<std::string> make_tuning(const Selection& selection, const Options& options, const TuningPlace& place) {
   bool choice = false;
-  for (Collective c : kTuned) choice |= selection.allowed(*place.cluster, c).size() > 1;
+  for (Collective c : kCollectives) choice |= selection.allowed(*place.cluster, c).size() > 1;
   if (!choice) return std::string();
   if (!options.tuner_file.empty()) return given_table(options);
   if (options.model_file == kNoModel) return std::string();
@@ -87,7 +85,7 @@ Result<std::string> make_tuning(const Selection& selection, const Options& optio
 
   Predictor predictor(std::make_shared<Cluster>(first_nodes(*place.cluster)), *model, place.limits);
   TunerTable table;
-  for (Collective c : kTuned) {
+  for (Collective c : kCollectives) {
     if (c != Collective::kAllReduce && place.cluster->nranks() > kMostRanksForAll) continue;
     space.algorithms = selection.worth_comparing(*place.cluster, c);
     if (space.algorithms.empty()) continue;
@@ -109,7 +107,7 @@ Result<Tuning> Tuning::create(const Selection& selection, const std::string& tex
   t.selection_ = selection;
   t.largest_ = {nullptr, limits.chunk_bytes, limits.max_channels, batch};
   t.little_bytes_ = Selection::little_bytes(cluster);
-  for (Collective c : kTuned)
+  for (Collective c : kCollectives)
     t.selected_[static_cast<size_t>(c)] = {&selection.choose(cluster, c, 0), &selection.choose(cluster, c, UINT64_MAX)};
   if (text.empty()) return t;
   auto table = parse_tuner_table(text);

@@ -9,8 +9,6 @@ namespace twohop {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                                       Collective::kBroadcast};
 
 struct Slots {
   uint64_t window = 1, inbox = 1;

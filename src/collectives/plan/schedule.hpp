@@ -24,6 +24,8 @@
 namespace twohop {
 
 enum class Collective : uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast };
+inline constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter,
+                                              Collective::kAllGather, Collective::kBroadcast};
 const char* collective_name(Collective c);
 
 enum class StepKind : uint8_t {

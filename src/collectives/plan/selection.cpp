@@ -10,8 +10,6 @@ namespace twohop {
 namespace {
 
 constexpr std::string_view kAuto = "auto", kOneShot = "one-shot", kFallback = "two-hop";
-constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                                       Collective::kBroadcast};
 /// While n times the buffer is no more than this, one-shot is quicker: on one node (2 to 8 ranks), and on 2 to 4
 /// virtual nodes over TCP and the emulated device, 2026-11 (docs/algorithms.md has the table).
 constexpr uint64_t kOneShotBytes = 64 << 10;

@@ -38,15 +38,12 @@ class CheckCall : public testing::Test {
   float memory_[1000] = {};
 };
 
-constexpr Collective kAll[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                               Collective::kBroadcast};
-
 TEST_F(CheckCall, AcceptsDisjointBuffers) {
-  for (Collective kind : kAll) EXPECT_TRUE(accepted(call(kind))) << static_cast<int>(kind);
+  for (Collective kind : kCollectives) EXPECT_TRUE(accepted(call(kind))) << static_cast<int>(kind);
 }
 
 TEST_F(CheckCall, AcceptsBuffersThatTouch) {
-  for (Collective kind : kAll) {
+  for (Collective kind : kCollectives) {
     Call c = call(kind);
     const size_t send_blocks = kind == Collective::kReduceScatter ? kRanks : 1;
     const size_t recv_blocks = kind == Collective::kAllGather ? kRanks : 1;
@@ -135,7 +132,7 @@ TEST_F(CheckCall, RefusesAMisalignedBuffer) {
 }
 
 TEST_F(CheckCall, RefusesCountsThatNoMemoryHolds) {
-  for (Collective kind : kAll) {
+  for (Collective kind : kCollectives) {
     Call c = call(kind);
     c.root = kRank;
     c.count = UINT64_MAX;
@@ -170,7 +167,7 @@ TEST_F(CheckCall, AsksNothingOfABarrier) {
 
 Call random_call(std::mt19937_64& rng) {
   Call c;
-  c.collective = kAll[rng() % 4];
+  c.collective = kCollectives[rng() % 4];
   c.type = static_cast<twohopDataType_t>(rng() % TWOHOP_NUM_DATATYPES);
   c.op = static_cast<Operation>(rng() % 6);
   c.root = static_cast<int>(rng() % (1 << 17));

@@ -164,8 +164,6 @@ void run_calls(World& world, const std::vector<Planned>& calls) {
   for (auto& t : ranks) t.join();
 }
 
-constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                                       Collective::kBroadcast};
 constexpr Operation kOps[] = {Operation::kSum, Operation::kProd, Operation::kMax, Operation::kMin};
 
 Planned random_call(std::mt19937_64& random, const Cluster& cluster) {

@@ -11,9 +11,6 @@
 
 namespace twohop {
 
-constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                                       Collective::kBroadcast};
-
 /// Consecutive ranks share a node; `sizes[i]` ranks on node i.
 Cluster cluster_of(const std::vector<int>& sizes);
 

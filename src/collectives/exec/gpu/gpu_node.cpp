@@ -121,13 +121,7 @@ Result<std::unique_ptr<GpuNode>> GpuNode::create(GpuRuntime& runtime, int device
   node->placement_ = placement;
   node->members_.resize(members.ranks.size());
   const Maker maker{runtime, device, map, placement, members.ranks.size()};
-  std::vector<LocalExchange::Candidate> candidates;
-  size_t me = 0;
-  for (size_t i = 0; i < members.ranks.size(); ++i)
-    if (members.ranks[i] == members.me)
-      me = i;
-    else
-      candidates.push_back({members.ranks[i], members.exchanges[i]});
+  const size_t me = members.index_of(members.me);
 
   // A rank that fails takes part in the exchange all the same, with no more than nothing to give.
   auto own = maker.make_own(members.inboxes[me]);
@@ -141,14 +135,13 @@ Result<std::unique_ptr<GpuNode>> GpuNode::create(GpuRuntime& runtime, int device
     nothing = Fd(::eventfd(0, EFD_CLOEXEC));
     given.push_back(nothing.get());
   }
-  auto peers = exchange.exchange(members.me, candidates, given, secret, deadline);
+  auto peers = exchange.exchange(members.me, members.others(), given, secret, deadline);
   if (!own) return own.error();
   if (!fds) return fds.error();
   if (!peers) return peers.error();
   node->members_[me] = std::move(*own);
   for (LocalPeer& peer : *peers) {
-    const auto i =
-        static_cast<size_t>(std::find(members.ranks.begin(), members.ranks.end(), peer.rank) - members.ranks.begin());
+    const size_t i = members.index_of(peer.rank);
     if (peer.fds.empty()) return make_error(twohopRemoteError, "rank {}: {}", peer.rank, peer.failure);
     auto member = maker.map_peer(std::move(peer.fds), members.inboxes[i]);
     if (!member) return member.error();

@@ -8,15 +8,6 @@
 #include "collectives/exec/loop/loop_call.hpp"
 
 namespace twohop {
-namespace {
-
-Error pending(const char* what) {
-  return make_error(twohopInvalidUsage,
-                    "memory is {} while calls of this communicator are pending: synchronize its streams first", what);
-}
-
-}  // namespace
-
 Result<std::shared_ptr<GpuRegions>> GpuRegions::create(GpuRuntime& runtime, int device, GpuMeetingPlace place,
                                                        bool read_by_others) {
   const size_t locals = place.members.ranks.size();
@@ -71,7 +62,7 @@ Result<uint64_t> GpuRegions::add(std::span<std::byte> memory, bool kept, bool id
 
 /// What a rank can do of it by itself.
 Result<> GpuRegions::prepare(Region& region, std::span<std::byte> memory, bool kept, bool idle) {
-  if (!idle) return pending("registered");
+  if (!idle) return calls_are_pending("registered");
   auto info = runtime_.memory_info(memory.data());
   if (!info) return info.error();
   if (info->device != device_)
@@ -109,19 +100,15 @@ Result<> GpuRegions::swap(Region& region, size_t at) {
   std::vector<int> given;
   for (const Fd& fd : *fds) given.push_back(fd.get());
   const NodeMembers& m = place_.members;
-  std::vector<LocalExchange::Candidate> candidates;
-  for (size_t i = 0; i < m.ranks.size(); ++i)
-    if (m.ranks[i] != m.me) candidates.push_back({m.ranks[i], m.exchanges[i]});
   const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  auto peers = place_.exchange->exchange(m.me, candidates, given, place_.secret, deadline);
+  auto peers = place_.exchange->exchange(m.me, m.others(), given, place_.secret, deadline);
   if (!peers) return peers.error();
   std::vector<std::byte*> seen(m.ranks.size());
   for (LocalPeer& peer : *peers) {
     if (peer.fds.empty()) return make_error(twohopRemoteError, "rank {}: {}", peer.rank, peer.failure);
     auto mapped = runtime_.map_segment(device_, std::move(peer.fds), 1);
     if (!mapped) return mapped.error();
-    const auto local = std::find(m.ranks.begin(), m.ranks.end(), peer.rank) - m.ranks.begin();
-    seen[static_cast<size_t>(local)] = (*mapped)->data();
+    seen[m.index_of(peer.rank)] = (*mapped)->data();
     region.others.push_back(std::move(*mapped));
   }
   return write_row(at, seen);
@@ -148,7 +135,7 @@ Result<> GpuRegions::agree(Kind kind, size_t at, const Result<>& mine) {
 Result<> GpuRegions::remove(uint64_t number, bool idle) {
   if (auto memory = registrations_.find(number); !memory) return memory.error();
   const auto it = std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) { return r.number == number; });
-  Result<> mine = idle ? Result<>() : Result<>(pending("deregistered"));
+  Result<> mine = idle ? Result<>() : Result<>(calls_are_pending("deregistered"));
   if (it->held.use_count() > 1)
     mine = make_error(twohopInvalidUsage,
                       "the memory is still used by a captured call: destroy the graphs that hold it before it is "

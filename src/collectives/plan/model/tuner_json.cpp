@@ -9,8 +9,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Collective kCollectives[] = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather,
-                                       Collective::kBroadcast};
 constexpr size_t kMostRows = 4096;
 
 template <class... Args>
