@@ -33,8 +33,8 @@ const BoundSchedule& Execution::schedule_for(const Algorithm& algorithm, const C
   if (it == schedules_.end()) {
     const Request request{c_.cluster, call.collective, call.root, c_.depths};
     it = schedules_
-             .emplace(key, bind(algorithm, request, direct, c_.rank, c_.node->addresses(), c_.tables,
-                                c_.limits.max_channels))
+             .emplace(key, twohop::bind(algorithm, request, direct, c_.rank, c_.node->addresses(), c_.tables,
+                                        c_.limits.max_channels))
              .first;
   }
   return it->second;
