@@ -130,7 +130,7 @@ std::vector<Row> rows_of_time_and_logs() {
       {"TWOHOP_SPIN", &Options::spin, kNumber, 0, 1'000'000'000, "",
        "Polls of a waiting call before it yields the core."},
       {"TWOHOP_YIELDS", &Options::yields, kNumber, 0, 1'000'000'000, "", "Yields of a waiting call before it sleeps."},
-      {"TWOHOP_REDUCE_ISA", &Options::reduce_isa, kChoice, 0, 0, "auto, scalar, avx2, avx512",
+      {"TWOHOP_REDUCE_ISA", &Options::reduce_isa, kChoice, 0, 0, "auto, scalar, avx2, avx512, avx512fp16",
        "Instruction set of the reduce kernels; the bits of the result do not depend on it."},
       {"TWOHOP_PORT", &Options::port, kNumber, 0, 65535, "",
        "Port of rank 0 for `twohopCommInitEnv`; 0: MASTER_PORT + 1."},

@@ -50,7 +50,7 @@ struct Options {
   int64_t init_timeout_s = 120;               // TWOHOP_INIT_TIMEOUT_S
   int64_t spin = 16;                          // TWOHOP_SPIN: polls before yielding
   int64_t yields = 100;                       // TWOHOP_YIELDS: yields before sleeping
-  std::string reduce_isa = "auto";            // TWOHOP_REDUCE_ISA: auto, scalar, avx2, avx512
+  std::string reduce_isa = "auto";            // TWOHOP_REDUCE_ISA: auto, scalar, avx2, avx512, avx512fp16
   int64_t port = 0;                           // TWOHOP_PORT: 0: MASTER_PORT + 1
   std::string job_secret;                     // TWOHOP_JOB_SECRET
   std::string debug = "WARN";                 // TWOHOP_DEBUG

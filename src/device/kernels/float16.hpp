@@ -3,6 +3,10 @@
 
 #include "device/kernels/small_float_sum.hpp"
 
+#ifdef __AVX512FP16__
+#include "device/kernels/float16_pair.hpp"
+#endif
+
 namespace twohop {
 namespace {
 
@@ -25,7 +29,13 @@ struct Float16 {
     }
   }
 };
+#ifdef __AVX512FP16__
+struct Float16Sum : Float16 {
+  using ForTwo = Float16Pair;
+};
+#else
 using Float16Sum = Float16;
+#endif
 #else
 using Float16 = Float16Bits;
 using Float16Sum = SmallFloatSum<Float16Bits>;

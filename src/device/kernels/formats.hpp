@@ -64,8 +64,8 @@ struct Bfloat16 {
   // is just that and the bit is odd.
   [[gnu::always_inline]] static U16 rounded(F32 a, F32 b) {
     const U32 even = as<U32>(a), odd = as<U32>(b);
-    const U16 kept = as<U16>(merge(0xffff, even >> 16, odd));
-    const U16 cut = as<U16>(merge(0xffff, even, odd << 16));
+    const U16 kept = as<U16>(high_halves(even, odd));
+    const U16 cut = as<U16>(low_halves(even, odd));
     return increment_above_half(kept, cut | (kept & 1));
   }
 };

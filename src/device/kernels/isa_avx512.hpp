@@ -22,6 +22,20 @@ namespace {
   return as<U32>(_mm512_ternarylogic_epi32(as<__m512i>(splat(mask)), as<__m512i>(a), as<__m512i>(b), kSelect));
 }
 
+/// The words of each lane of v trade places, where `where` has a bit for the byte; elsewhere bytes are those of `other`.
+[[gnu::always_inline]] inline U32 swapped_words(U32 other, uint64_t where, U32 v) {
+  const __m512i swap = _mm512_set4_epi32(0x0d0c0f0e, 0x09080b0a, 0x05040706, 0x01000302);
+  return as<U32>(_mm512_mask_shuffle_epi8(as<__m512i>(other), where, as<__m512i>(v), swap));
+}
+
+[[gnu::always_inline]] inline U32 high_halves(U32 low, U32 high) {
+  return swapped_words(high, 0x3333333333333333, low);
+}
+
+[[gnu::always_inline]] inline U32 low_halves(U32 low, U32 high) {
+  return swapped_words(low, 0xcccccccccccccccc, high);
+}
+
 [[gnu::always_inline]] inline U16 increment_above_half(U16 v, U16 x) {
   const __mmask32 above = _mm512_cmpgt_epu16_mask(as<__m512i>(x), as<__m512i>(splat(uint16_t(0x8000))));
   return as<U16>(_mm512_mask_add_epi16(as<__m512i>(v), above, as<__m512i>(v), as<__m512i>(splat(uint16_t(1)))));

@@ -7,6 +7,27 @@
 namespace twohop {
 namespace {
 
+/// Formats of one operation only, which say themselves how to fold.
+template <class Format>
+concept FoldsItself = requires(typename Format::Acc* acc) {
+  Format::fold(acc, acc);
+};
+/// Formats that do not get every sum right name the one to use where they do not.
+template <class Format>
+concept HasFallback = requires {
+  typename Format::Fallback;
+};
+/// Those that can tell by the elements of the sources,
+template <class Format>
+concept JudgesSources = requires(const std::byte* p) {
+  Format::special(p);
+};
+/// and those that can tell by the result: try_store() is false then, and has written nothing.
+template <class Format>
+concept JudgesResults = requires(std::byte* p, const typename Format::Acc* acc) {
+  Format::try_store(p, acc);
+};
+
 /// kUnroll vectors of elements in registers.
 template <class Format, int kUnroll>
 struct Block {
@@ -23,7 +44,11 @@ struct Block {
   }
   template <class Op>
   [[gnu::always_inline]] void fold(const Block& next) {
-    for (int v = 0; v < kVectors; ++v) acc[v] = Op::template fold<T>(acc[v], next.acc[v]);
+    if constexpr (FoldsItself<Format>) {
+      for (int u = 0; u < kUnroll; ++u) Format::fold(acc + u * Format::kParts, next.acc + u * Format::kParts);
+    } else {
+      for (int v = 0; v < kVectors; ++v) acc[v] = Op::template fold<T>(acc[v], next.acc[v]);
+    }
   }
   [[gnu::always_inline]] void scale(T by) {
     for (int v = 0; v < kVectors; ++v) acc[v] = scaled<T>(acc[v], by);
@@ -47,19 +72,13 @@ struct Sources {
   const Scalar* scales;
 };
 
-/// Formats that cannot hold infinities and NaN name the format to use instead where there are any.
-template <class Format>
-concept HasFallback = requires {
-  typename Format::Fallback;
-};
-
 /// Block `at` of source s, scaled; what its format could not hold is or-ed into `special`.
 template <class Format, bool kScaled, int kUnroll>
 [[gnu::always_inline]] inline void load_block(Block<Format, kUnroll>& block, const Sources& in, int s, size_t at,
                                               U32& special) {
   const auto* src = static_cast<const std::byte*>(in.srcs[s]) + at;
   block.load(src);
-  if constexpr (HasFallback<Format>)
+  if constexpr (JudgesSources<Format>)
     for (int u = 0; u < kUnroll; ++u) special |= Format::special(src + u * kVectorBytes);
   if constexpr (kScaled) {
     typename Format::Lane by;
@@ -79,12 +98,17 @@ template <class Format, class Op, int kSources, bool kScaled, int kUnroll>
     load_block<Format, kScaled>(next, in, s, at, special);
     result.template fold<Op>(next);
   }
-  if constexpr (HasFallback<Format>) {
+  if constexpr (JudgesSources<Format>) {
     if (any(special, Format::kSigns)) [[unlikely]]
       return false;
   }
-  result.store(dst + at);
-  return true;
+  if constexpr (JudgesResults<Format>) {
+    static_assert(kUnroll == 1, "a block is written as a whole or not at all: dst may be a source");
+    return Format::try_store(dst + at, result.acc);
+  } else {
+    result.store(dst + at);
+    return true;
+  }
 }
 
 /// Blocks from `at` on, to the first that does not end within `bytes` or is one for the fallback; returns where that
@@ -109,7 +133,7 @@ inline size_t reduce_blocks(std::byte* dst, const Sources& in, size_t at, size_t
   if constexpr (HasFallback<Format>) {
     constexpr size_t kStep = kUnroll * kVectorBytes;
     while (at + kStep <= bytes) {
-      reduce_run<typename Format::Fallback, Op, 0, kScaled, kUnroll>(dst, in, at, at + kStep);
+      reduce_blocks<typename Format::Fallback, Op, 0, kScaled, kUnroll>(dst, in, at, at + kStep);
       at = reduce_run<Format, Op, kSources, kScaled, kUnroll>(dst, in, at + kStep, bytes);
     }
   }
@@ -133,18 +157,31 @@ template <class Format, class Op, bool kScaled>
 template <class Format, class Op, int kSources, bool kScaled>
 inline void reduce_pass(std::byte* dst, const Sources& in, size_t bytes) {
   // Four accumulators: enough loads in flight, and with the second operand few enough for 16 registers.
-  constexpr int kUnroll = Format::kParts < 4 ? 4 / Format::kParts : 1;
+  constexpr int kUnroll = Format::kParts < 4 && !JudgesResults<Format> ? 4 / Format::kParts : 1;
   size_t at = 0;
   if constexpr (kUnroll > 1) at = reduce_blocks<Format, Op, kSources, kScaled, kUnroll>(dst, in, at, bytes);
   at = reduce_blocks<Format, Op, kSources, kScaled, 1>(dst, in, at, bytes);
   if (at < bytes) reduce_tail<Format, Op, kScaled>(dst, in, at, bytes - at);
 }
 
+/// What two sources are folded in: formats may name a quicker one for them.
+template <class Format>
+struct ForTwo {
+  using type = Format;
+};
+template <class Format>
+requires requires {
+  typename Format::ForTwo;
+}
+struct ForTwo<Format> {
+  using type = typename Format::ForTwo;
+};
+
 template <class Format, class Op>
 inline void reduce_plain(std::byte* dst, const Sources& in, size_t bytes) {
   switch (in.nsrcs) {
     case 2:
-      return reduce_pass<Format, Op, 2, false>(dst, in, bytes);
+      return reduce_pass<typename ForTwo<Format>::type, Op, 2, false>(dst, in, bytes);
     case 3:
       return reduce_pass<Format, Op, 3, false>(dst, in, bytes);
     case 4:

@@ -244,6 +244,44 @@ TEST_P(Fp8Kernel, AgreesOnEveryPairOfFp8) {
   }
 }
 
+/// Sources whose sums are hard to round: coarse numbers that add up to half-way points, and now and then one that is far
+/// smaller and decides; with every fourth round of any patterns at all, special ones too.
+void fill_hard(twohopDataType_t type, std::vector<std::vector<std::byte>>& sources, bool any, std::mt19937_64& random) {
+  const int mantissa = reference::small_float(type).mant_bits;
+  const uint64_t sign = uint64_t(1) << (8 * type_size(type) - 1), one = reference::encode(type, 1.0);
+  const auto binade = uint64_t(1) << mantissa;
+  for (size_t i = 0; i < sources[0].size() / type_size(type); ++i) {
+    const uint64_t base = one + binade * (random() % 8) - 4 * binade;
+    for (auto& source : sources) {
+      uint64_t x = base + random() % (2 * binade);
+      if (random() % 8 == 0) x = random() % (base + 1);
+      if (any) x = random();
+      reference::put(type, source.data(), i, x ^ (random() & sign));
+    }
+  }
+}
+
+// The scalar kernels are compared with the reference elsewhere; they are quick enough to compare many sums with.
+TEST_P(SmallFloatKernel, RoundsHardSumsAsTheScalarKernelDoes) {
+  constexpr size_t kBytes = 1 << 16;
+  std::mt19937_64 random(seed() + 5);
+  for (int nsrcs : {2, 3, 4, 5, 8, 16, 64}) {
+    for (int round = 0; round < 8; ++round) {
+      std::vector<std::vector<std::byte>> sources(static_cast<size_t>(nsrcs), std::vector<std::byte>(kBytes));
+      fill_hard(type(), sources, round % 4 == 3, random);
+      std::vector<const void*> srcs;
+      for (const auto& source : sources) srcs.push_back(source.data());
+      std::vector<std::byte> got(kBytes), want(kBytes);
+      run(MathOp::kSum, got.data(), srcs, nullptr, 1, kBytes / type_size(type()));
+      reduce_kernel(Isa::kScalar, type(), MathOp::kSum)(want.data(), srcs.data(), nsrcs, nullptr, 1,
+                                                        kBytes / type_size(type()));
+      for (size_t i = 0; i < kBytes / type_size(type()); ++i)
+        ASSERT_EQ(reference::get(type(), got.data(), i), reference::get(type(), want.data(), i))
+            << name(MathOp::kSum, nsrcs) << ", element " << i << " of round " << round;
+    }
+  }
+}
+
 // Rounding at and beside every half-way point: the value (one pattern, exact) times a factor that leads there.
 TEST_P(SmallFloatKernel, RoundsHalfWayPointsToEven) {
   const uint64_t patterns = uint64_t(1) << (8 * type_size(type()) - 1), one_pattern = reference::encode(type(), 1.0);
@@ -282,7 +320,7 @@ TEST_P(FloatKernel, IgnoresTheCallersFloatingPointMode) {
 std::string parameter_name(const testing::TestParamInfo<std::tuple<Isa, int>>& info) {
   return fmt::format("{}_{}", isa_name(std::get<0>(info.param)), type_name(twohopDataType_t(std::get<1>(info.param))));
 }
-const auto kAllIsas = testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512);
+const auto kAllIsas = testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Fp16);
 const auto kFp8 = testing::Values(twohopFloat8e4m3, twohopFloat8e5m2);
 const auto kSmallFloats = testing::Values(twohopFloat16, twohopBfloat16, twohopFloat8e4m3, twohopFloat8e5m2);
 const auto kFloats =
@@ -299,7 +337,8 @@ TEST(ChooseIsa, AutoIsTheBestThisCpuHas) {
   auto isa = choose_isa("auto");
   ASSERT_TRUE(isa);
   EXPECT_TRUE(isa_supported(*isa));
-  for (Isa other : {Isa::kAvx2, Isa::kAvx512}) EXPECT_TRUE(*isa >= other || !isa_supported(other)) << isa_name(*isa);
+  for (Isa other : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Fp16})
+    EXPECT_TRUE(*isa >= other || !isa_supported(other)) << isa_name(*isa);
 }
 
 TEST(ChooseIsa, NamesSelectAndUnknownOnesListWhatThereIs) {
@@ -312,7 +351,8 @@ TEST(ChooseIsa, NamesSelectAndUnknownOnesListWhatThereIs) {
     EXPECT_EQ(isa.error().code, twohopInvalidArgument);
     EXPECT_NE(isa.error().message.find("auto, scalar"), std::string::npos) << isa.error().message;
   }
-  for (Isa isa : {Isa::kAvx2, Isa::kAvx512}) EXPECT_EQ(bool(choose_isa(isa_name(isa))), isa_supported(isa));
+  for (Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Fp16})
+    EXPECT_EQ(bool(choose_isa(isa_name(isa))), isa_supported(isa));
 }
 
 }  // namespace
