@@ -1,8 +1,12 @@
 // A subcommand of `twohop`: what main.cpp needs to know of it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
+
+namespace CLI {  // whose header takes seconds to compile
+class App;
+}
 
 namespace twohop::cli {
 

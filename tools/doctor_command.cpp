@@ -1,6 +1,8 @@
 // `twohop doctor`: runs the checks of doctor.hpp and prints what they found, for people or as JSON.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,8 @@
 // `twohop env`: the TWOHOP_* variables as this process has them, and where each value comes from.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 
 #include "base/environment.hpp"

@@ -1,6 +1,8 @@
 // twohop: the command. Picks the subcommand; each has a file of its own.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>

@@ -1,6 +1,8 @@
 // `twohop plan`: what would a call cost on some cluster, which algorithm would be chosen, and why?
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 
 #include "command.hpp"

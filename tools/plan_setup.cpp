@@ -1,6 +1,7 @@
 // See plan_setup.hpp.
 #include "plan_setup.hpp"
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <fstream>
 #include <sstream>

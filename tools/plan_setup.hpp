@@ -1,7 +1,6 @@
 // What `twohop plan` and `twohop simulate` are asked about: cluster, sizes, model; and numbers as text.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +8,10 @@
 
 #include "collectives/plan/memory_limits.hpp"
 #include "collectives/plan/model/tuner.hpp"
+
+namespace CLI {  // whose header takes seconds to compile
+class App;
+}
 
 namespace twohop::cli {
 

@@ -1,6 +1,8 @@
 // `twohop simulate`: time against size and number of nodes, for clusters that one does not have. Tables and charts.
 #include <fmt/format.h>
+
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,8 @@
 // `twohop topo`: reads a machine, chooses rails, shows both.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>

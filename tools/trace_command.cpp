@@ -1,6 +1,8 @@
 // `twohop trace`: from the files of TWOHOP_TRACE, how long is the wire idle between a call's first put and its last?
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+
 #include "command.hpp"
 #include "plan_setup.hpp"
 #include "trace_report.hpp"

@@ -1,10 +1,8 @@
 """How the figures run programs: ranks by the launcher environment, Open MPI beside them, medians over rounds."""
 import json
 import os
-import random
 import secrets
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -12,25 +10,12 @@ import tempfile
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 PERF = os.path.join(ROOT, "build", "release", "perf")
-sys.path.insert(0, os.path.join(ROOT, "scripts", "lab"))
+sys.path[:0] = [os.path.join(ROOT, "scripts"), os.path.join(ROOT, "scripts", "lab")]
+from free_port import free_port  # noqa: E402
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through all `finally`: no rank and no namespace stays behind
 
 LAUNCHER_VARIABLES = ("TWOHOP_", "OMPI_", "PMI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "SOFTNIC")
-
-
-def free_port():
-    """None that the kernel may give to an outgoing connection between now and the time that rank 0 listens on it."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
-        first_outgoing = int(file.read().split()[0])
-    while True:
-        port = random.randrange(10000, first_outgoing)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("", port))
-                return port
-            except OSError:
-                pass
 
 
 def run_ranks(nranks, command, environment=None, of_rank=None, prefix=None, timeout=300):

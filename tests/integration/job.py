@@ -1,20 +1,16 @@
 """Starts the ranks of one job as processes, reads what they tell, and leaves nothing behind. Standard library only."""
 import json
 import os
+import pathlib
 import secrets
 import signal
-import socket
 import subprocess
+import sys
 import threading
 import time
 
-
-def free_port():
-    """A port that nothing uses now. (If another program takes it before the job does, the job says so.)"""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from free_port import free_port  # noqa: E402
 
 LAUNCHER_VARIABLES = ("TWOHOP_", "OMPI_", "PMI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_")
 

@@ -7,6 +7,7 @@ import argparse
 import csv
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -14,6 +15,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from free_port import free_port  # noqa: E402
 
 OPTIONS = None
 # A busy machine may be slow; what the program promises itself is far less.
@@ -270,9 +274,7 @@ class VerbsPerf(unittest.TestCase):
         self.finish(server)
 
     def test_no_server_and_no_client_are_told(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         text = self.finish(self.start("127.0.0.1", "-p", port), 3)
         self.assertIn(f"no server at 127.0.0.1:{port}", text)
         server, _ = self.server("--wait", 0.3)

@@ -6,24 +6,21 @@ Exit code 77: one of the programs is not installed.
 """
 import argparse
 import os
+import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from free_port import free_port  # noqa: E402
+
 PROGRAMS = ("ibv_devinfo", "ibv_devices", "ibv_rc_pingpong", "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat")
 DEADLINE_S = 60
 GID_INDEX = "3"  # RoCE v2, IPv4
 LIBRARY = ""
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def environment(words, way="LD_LIBRARY_PATH"):
