@@ -17,6 +17,14 @@ constexpr size_t kVectorBytes = 64;
 namespace twohop {
 namespace {
 
+/// Less than a vector, more than nothing, zeros behind; what is not asked for is not touched.
+[[gnu::always_inline]] inline Bytes load_first(const std::byte* p, size_t bytes) {
+  return as<Bytes>(_mm512_maskz_loadu_epi8(~uint64_t{0} >> (kVectorBytes - bytes), p));
+}
+[[gnu::always_inline]] inline void store_first(std::byte* p, Bytes v, size_t bytes) {
+  _mm512_mask_storeu_epi8(p, ~uint64_t{0} >> (kVectorBytes - bytes), as<__m512i>(v));
+}
+
 [[gnu::always_inline]] inline U32 merge(uint32_t mask, U32 a, U32 b) {  // compilers take two instructions
   constexpr int kSelect = 0xca;
   return as<U32>(_mm512_ternarylogic_epi32(as<__m512i>(splat(mask)), as<__m512i>(a), as<__m512i>(b), kSelect));

@@ -144,14 +144,13 @@ inline size_t reduce_blocks(std::byte* dst, const Sources& in, size_t at, size_t
 template <class Format, class Op, bool kScaled>
 [[gnu::noinline]] void reduce_tail(std::byte* dst, const Sources& in, size_t at, size_t bytes) {
   alignas(kVectorBytes) std::byte padded[kMaxReduceSources][kVectorBytes], result[kVectorBytes];
-  const void* srcs[kMaxReduceSources] = {};
+  const void* srcs[kMaxReduceSources];
   for (int s = 0; s < in.nsrcs; ++s) {
-    store(padded[s], Vec<uint8_t>{});
-    __builtin_memcpy(padded[s], static_cast<const std::byte*>(in.srcs[s]) + at, bytes);
+    store(padded[s], load_first(static_cast<const std::byte*>(in.srcs[s]) + at, bytes));
     srcs[s] = padded[s];
   }
   reduce_blocks<Format, Op, 0, kScaled, 1>(result, {srcs, in.nsrcs, in.scales}, 0, kVectorBytes);
-  __builtin_memcpy(dst + at, result, bytes);
+  store_first(dst + at, load<Bytes>(result), bytes);
 }
 
 template <class Format, class Op, int kSources, bool kScaled>
