@@ -221,6 +221,10 @@ Result<> CommunicatorInit::make_gpu_execution() {
   if (auto all = share(done ? Result<Json>(Json(rank_)) : Result<Json>(done.error())); !all) return all.error();
   if (comm_->gpu_->endpoint()) done = while_listening(&CommunicatorInit::connect_gpu_links);
   if (done) done = comm_->gpu_->begin(comm_->gpu_hooks());
+  if (!done) {  // others may wait for this rank's connections, or for its word on one
+    comm_->control_->give_up(done.error());
+    comm_->gpu_.reset();
+  }
   if (auto all = share(done ? Result<Json>(Json(rank_)) : Result<Json>(done.error())); !all) return all.error();
   log_info("rank {}: GPU {}, windows in {} memory, network {}", rank_, comm_->gpu_->device(),
            placement.windows_on_gpu ? "GPU" : "host", network_text(comm_->gpu_->endpoint(), placement));
