@@ -71,6 +71,10 @@ std::vector<Row> rows_of_calls() {
       {"TWOHOP_REQUIRE_GDR", &Options::require_gdr, kNumber, 0, 1, "",
        "1: calls on GPU memory between nodes fail to set up where the network does not reach the GPUs itself "
        "(GPUDirect RDMA); 0: they go through host memory then."},
+      {"TWOHOP_USE_CUDA_MEMCPY", &Options::use_cuda_memcpy, kNumber, 0, 1, "",
+       "Data of calls on GPU memory that has to go through host memory; 1: copy engines (cudaMemcpyAsync) copy it "
+       "between "
+       "the two; 0: the kernels do. Ranks may differ."},
   };
 }
 

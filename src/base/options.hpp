@@ -27,6 +27,7 @@ struct Options {
   int64_t numa_bind = 1;                      // TWOHOP_NUMA_BIND
   std::string gpu = "auto";                   // TWOHOP_GPU: auto, on, off
   int64_t require_gdr = 0;                    // TWOHOP_REQUIRE_GDR
+  int64_t use_cuda_memcpy = 0;                // TWOHOP_USE_CUDA_MEMCPY
   std::string socket_ifname;                  // TWOHOP_SOCKET_IFNAME
   std::string net = "auto";                   // TWOHOP_NET: auto, verbs, tcp, softnic
   int64_t nrails = 0;                         // TWOHOP_NRAILS: 0: all

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "collectives/exec/cuda/side_stream.hpp"
 #include "device/cuda/cuda_driver.hpp"
 #include "device/cuda/cuda_error.hpp"
 #include "device/cuda/device_segment.hpp"
@@ -14,32 +15,6 @@
 
 namespace twohop {
 namespace {
-
-/// A stream that waits for nobody, the default stream included.
-class SideStream {
- public:
-  static Result<SideStream> create() {
-    SideStream s;
-    if (cudaError_t e = cudaStreamCreateWithFlags(&s.stream_, cudaStreamNonBlocking); e != cudaSuccess)
-      return cuda_error(e, "cannot create a stream");
-    return Result<SideStream>(std::move(s));
-  }
-  SideStream(SideStream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
-  SideStream& operator=(SideStream&&) = delete;
-  ~SideStream() {
-    if (stream_) (void)cudaStreamDestroy(stream_);
-  }
-  cudaStream_t get() const { return stream_; }
-  Result<> wait() const {
-    if (cudaError_t e = cudaStreamSynchronize(stream_); e != cudaSuccess)
-      return cuda_error(e, "a copy of the set-up of calls on the GPU failed");
-    return {};
-  }
-
- private:
-  SideStream() = default;
-  cudaStream_t stream_ = nullptr;
-};
 
 class DeviceMemory : public GpuMemory {
  public:
