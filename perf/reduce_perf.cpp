@@ -44,8 +44,8 @@ struct Regime {
 constexpr Regime kRegimes[] = {{"cache", kCacheBytes}, {"stream", kStreamBytes}};
 
 /// Random bytes with the seed of every run, the same for all types: the high bytes of float16 from a normal
-/// distribution, so that half, fp8_e5m2 (whose kernels may take longer for some values) and fp8_e4m3 see plausible data,
-/// and all other floats numbers of every size without any special one.
+/// distribution, so that half, fp8_e5m2 (whose kernels may take longer for some values) and fp8_e4m3 see plausible
+/// data, and all other floats numbers of every size without any special one.
 void fill(std::byte* out, size_t bytes) {
   constexpr size_t kPeriod = (1 << 20) + 4099;  // no two buffers alike
   std::mt19937 random(1);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/kernels/fold.hpp"
+#include "device/kernels/formats.hpp"
 #include "device/reduce_types.hpp"
 
 namespace twohop {
@@ -39,7 +40,11 @@ struct Block {
   [[gnu::always_inline]] void load(const std::byte* p) {
     for (int u = 0; u < kUnroll; ++u) Format::load(p + u * kVectorBytes, acc + u * Format::kParts);
   }
-  [[gnu::always_inline]] void store(std::byte* p) const {
+  [[gnu::always_inline]] void store(std::byte* p) {
+    if constexpr (requires { Format::kStoresNoNan; }) {
+      if (any_nan()) [[unlikely]]  // one test for all vectors, since there hardly ever is any
+        for (int v = 0; v < kVectors; ++v) acc[v] = canonical(acc[v]);
+    }
     for (int u = 0; u < kUnroll; ++u) Format::store(p + u * kVectorBytes, acc + u * Format::kParts);
   }
   template <class Op>
@@ -52,6 +57,13 @@ struct Block {
   }
   [[gnu::always_inline]] void scale(T by) {
     for (int v = 0; v < kVectors; ++v) acc[v] = scaled<T>(acc[v], by);
+  }
+
+ private:
+  [[gnu::always_inline]] bool any_nan() const {
+    static_assert(kVectors == 2 || kVectors == 4);
+    if constexpr (kVectors == 4) return twohop::any_nan(acc[0], acc[1], acc[2], acc[3]);
+    return twohop::any_nan(acc[0], acc[1]);
   }
 };
 

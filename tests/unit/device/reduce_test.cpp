@@ -244,8 +244,8 @@ TEST_P(Fp8Kernel, AgreesOnEveryPairOfFp8) {
   }
 }
 
-/// Sources whose sums are hard to round: coarse numbers that add up to half-way points, and now and then one that is far
-/// smaller and decides; with every fourth round of any patterns at all, special ones too.
+/// Sources whose sums are hard to round: coarse numbers that add up to half-way points, and now and then one that is
+/// far smaller and decides; with every fourth round of any patterns at all, special ones too.
 void fill_hard(twohopDataType_t type, std::vector<std::vector<std::byte>>& sources, bool any, std::mt19937_64& random) {
   const int mantissa = reference::small_float(type).mant_bits;
   const uint64_t sign = uint64_t(1) << (8 * type_size(type) - 1), one = reference::encode(type, 1.0);
