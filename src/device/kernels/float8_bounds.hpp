@@ -20,7 +20,9 @@ struct Float8Special {};
 template <>
 struct Float8Special<Float8e4m3Words> {
   static constexpr uint32_t kSigns = Float8e4m3Words::kSigns;
-  [[gnu::always_inline]] static U32 special(const std::byte* p) { return Float8e4m3Words::special(p); }
+  [[gnu::always_inline]] static U32 special(const std::byte* p, U32 so_far) {
+    return Float8e4m3Words::special(p, so_far);
+  }
 };
 
 template <class Type>
@@ -28,15 +30,18 @@ struct Float8Pair : Float8Special<Type> {
   using Acc = Words;
   using Lane = uint8_t;
   using Fallback = SmallFloatSum<typename Type::General>;
-  static constexpr int kParts = 1;
+  static constexpr int kParts = 1, kMostVectors = 2;
   [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) { *acc = Type::widen(twohop::load<U16>(p)); }
   [[gnu::always_inline]] static void fold(Acc* acc, const Acc* next) {
     *acc = {add_nearest(acc->even, next->even), add_nearest(acc->odd, next->odd)};
   }
+  template <int kVectors>
   [[gnu::always_inline]] static bool try_store(std::byte* p, const Acc* acc) {
-    if (Type::has_nan(*acc)) [[unlikely]]
+    __mmask32 nans = 0;
+    for (int v = 0; v < kVectors; ++v) nans = _kor_mask32(nans, Type::nans(acc[v]));
+    if (nans != 0) [[unlikely]]
       return false;
-    twohop::store(p, Type::rounded(*acc));
+    for (int v = 0; v < kVectors; ++v) twohop::store(p + v * kVectorBytes, Type::rounded(acc[v]));
     return true;
   }
 };
@@ -58,7 +63,7 @@ struct Float8Bounds : Float8Special<Type> {
   using Lane = uint8_t;
   using Fallback = SmallFloatSum<typename Type::General>;
   using ForTwo = Float8Pair<Type>;
-  static constexpr int kParts = 1;
+  static constexpr int kParts = 1, kMostVectors = 1;
   [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) {
     const Words w = Type::widen(twohop::load<U16>(p));
     *acc = {w, w};
@@ -67,7 +72,9 @@ struct Float8Bounds : Float8Special<Type> {
     acc->low = add_words<_MM_FROUND_TO_NEG_INF>(acc->low, next->low);
     acc->high = add_words<_MM_FROUND_TO_POS_INF>(acc->high, next->high);
   }
+  template <int kVectors>
   [[gnu::always_inline]] static bool try_store(std::byte* p, const Acc* acc) {
+    static_assert(kVectors == 1, "a block is written as a whole or not at all");
     // Rounded down, x + -x is -0: no bound of the +0 that it is. A sum of nothing but -0 is left to the fallback.
     U8 result;
     if (!Type::rounded_alike(add_words<_MM_FROUND_TO_NEAREST_INT>(acc->low, Words{}), acc->high, result)) [[unlikely]]

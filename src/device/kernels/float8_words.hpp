@@ -3,7 +3,7 @@
 //
 // Both types have
 //   widen(v)                   exact
-//   has_nan(words)             whether there is any; rounded() is for what is none
+//   nans(words)                not 0 if there are any; rounded() is for what is none
 //   rounded(words)             to nearest even, saturating
 //   rounded_alike(low, high)   whether both round to the same fp8, which is then in `result`; not if low is a NaN
 #pragma once
@@ -57,7 +57,7 @@ struct Float8e5m2Words {
   using General = Float8e5m2;
 
   [[gnu::always_inline]] static Words widen(U16 v) { return {v << 8, v & uint16_t(0xff00)}; }
-  [[gnu::always_inline]] static bool has_nan(Words w) { return nan_lanes(w.even, w.odd) != 0; }
+  [[gnu::always_inline]] static __mmask32 nans(Words w) { return nan_lanes(w.even, w.odd); }
   [[gnu::always_inline]] static U8 rounded(Words w) { return saturated(nearest_high_bytes(w)); }
   /// Only one of them saturated, so that a NaN differs from anything. So do sums beyond the largest finite value.
   [[gnu::always_inline]] static bool rounded_alike(Words low, Words high, U8& result) {
@@ -81,7 +81,7 @@ struct Float8e4m3Words {
     constexpr uint16_t kKept = 0xbf80;  // all but the second sign bit that the products have
     return {times(v, 0x0080) & kKept, times(v, 0x8000) & kKept};
   }
-  [[gnu::always_inline]] static bool has_nan(Words) { return false; }
+  [[gnu::always_inline]] static __mmask32 nans(Words) { return 0; }
   [[gnu::always_inline]] static U8 rounded(Words w) { return finished(magnitude(w), w); }
   [[gnu::always_inline]] static bool rounded_alike(Words low, Words high, U8& result) {
     const U8 above = magnitude(high);
@@ -92,10 +92,12 @@ struct Float8e4m3Words {
   }
 
   static constexpr uint32_t kSigns = 0x80808080;
-  /// Sets the sign bit of each element that is NaN: to add one turns it over only where all bits below it are set.
-  [[gnu::always_inline]] static U32 special(const std::byte* p) {
-    const U8 v = twohop::load<U8>(p);
-    return as<U32>(v ^ (v + uint8_t(1)));
+  /// so_far, with the sign bit set of each element that is NaN: to add one turns it over only where all bits below it
+  /// are set.
+  [[gnu::always_inline]] static U32 special(const std::byte* p, U32 so_far) {
+    constexpr int kOrDiffers = 0xf6;  // a | (b ^ c), of which compilers make two instructions
+    const U8 v = twohop::load<U8>(p), next = v + uint8_t(1);
+    return as<U32>(_mm512_ternarylogic_epi32(as<__m512i>(so_far), as<__m512i>(v), as<__m512i>(next), kOrDiffers));
   }
 
  private:

@@ -20,13 +20,14 @@ concept HasFallback = requires {
 };
 /// Those that can tell by the elements of the sources,
 template <class Format>
-concept JudgesSources = requires(const std::byte* p) {
-  Format::special(p);
+concept JudgesSources = requires(const std::byte* p, U32 so_far) {
+  Format::special(p, so_far);
 };
-/// and those that can tell by the result: try_store() is false then, and has written nothing.
+/// and those that can tell by the results: try_store() is false then, and has written none of them. They say how many
+/// vectors it takes at most.
 template <class Format>
 concept JudgesResults = requires(std::byte* p, const typename Format::Acc* acc) {
-  Format::try_store(p, acc);
+  Format::template try_store<1>(p, acc);
 };
 
 /// kUnroll vectors of elements in registers.
@@ -91,7 +92,7 @@ template <class Format, bool kScaled, int kUnroll>
   const auto* src = static_cast<const std::byte*>(in.srcs[s]) + at;
   block.load(src);
   if constexpr (JudgesSources<Format>)
-    for (int u = 0; u < kUnroll; ++u) special |= Format::special(src + u * kVectorBytes);
+    for (int u = 0; u < kUnroll; ++u) special = Format::special(src + u * kVectorBytes, special);
   if constexpr (kScaled) {
     typename Format::Lane by;
     get_scale(in.scales[s], by);
@@ -115,8 +116,7 @@ template <class Format, class Op, int kSources, bool kScaled, int kUnroll>
       return false;
   }
   if constexpr (JudgesResults<Format>) {
-    static_assert(kUnroll == 1, "a block is written as a whole or not at all: dst may be a source");
-    return Format::try_store(dst + at, result.acc);
+    return Format::template try_store<kUnroll>(dst + at, result.acc);
   } else {
     result.store(dst + at);
     return true;
@@ -166,10 +166,19 @@ template <class Format, class Op, bool kScaled>
   __builtin_memcpy(dst + at, result, bytes);
 }
 
+/// Four accumulators: enough loads in flight, and with the second operand few enough for 16 registers.
+template <class Format>
+constexpr int unroll() {
+  if constexpr (JudgesResults<Format>) {
+    return Format::kMostVectors;
+  } else {
+    return Format::kParts < 4 ? 4 / Format::kParts : 1;
+  }
+}
+
 template <class Format, class Op, int kSources, bool kScaled>
 inline void reduce_pass(std::byte* dst, const Sources& in, size_t bytes) {
-  // Four accumulators: enough loads in flight, and with the second operand few enough for 16 registers.
-  constexpr int kUnroll = Format::kParts < 4 && !JudgesResults<Format> ? 4 / Format::kParts : 1;
+  constexpr int kUnroll = unroll<Format>();
   size_t at = 0;
   if constexpr (kUnroll > 1) at = reduce_blocks<Format, Op, kSources, kScaled, kUnroll>(dst, in, at, bytes);
   at = reduce_blocks<Format, Op, kSources, kScaled, 1>(dst, in, at, bytes);
