@@ -143,10 +143,17 @@ template <class Format, class Op, int kSources, bool kScaled, int kUnroll>
 inline size_t reduce_blocks(std::byte* dst, const Sources& in, size_t at, size_t bytes) {
   at = reduce_run<Format, Op, kSources, kScaled, kUnroll>(dst, in, at, bytes);
   if constexpr (HasFallback<Format>) {
-    constexpr size_t kStep = kUnroll * kVectorBytes;
-    while (at + kStep <= bytes) {
-      reduce_blocks<typename Format::Fallback, Op, 0, kScaled, kUnroll>(dst, in, at, at + kStep);
-      at = reduce_run<Format, Op, kSources, kScaled, kUnroll>(dst, in, at + kStep, bytes);
+    // Where the format fails again and again, longer and longer pieces are left to its fallback.
+    constexpr size_t kStep = kUnroll * kVectorBytes, kLongest = 64 * kStep;
+    for (size_t piece = kStep; at + kStep <= bytes;) {
+      const size_t whole = (bytes - at) / kStep * kStep, end = at + (piece < whole ? piece : whole);
+      reduce_blocks<typename Format::Fallback, Op, 0, kScaled, kUnroll>(dst, in, at, end);
+      at = reduce_run<Format, Op, kSources, kScaled, kUnroll>(dst, in, end, bytes);
+      if (at > end) {
+        piece = kStep;
+      } else if (piece < kLongest) {
+        piece *= 2;
+      }
     }
   }
   return at;
