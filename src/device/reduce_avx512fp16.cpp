@@ -1,5 +1,5 @@
-// The reduction kernels for AVX-512 with float16 arithmetic; CMake sets this file's flags. Empty on other processors and
-// where the compiler does not know those instructions.
+// The reduction kernels for AVX-512 with float16 arithmetic; CMake sets this file's flags. Empty on other processors
+// and where the compiler does not know those instructions.
 #include "device/reduce_types.hpp"
 
 #if defined(__AVX512FP16__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)

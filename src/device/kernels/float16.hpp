@@ -19,14 +19,10 @@ struct Float16 {
     acc[0] = widen_float16(p);
     acc[1] = widen_float16(p + kVectorBytes / 2);
   }
+  static constexpr bool kStoresNoNan = true;
   [[gnu::always_inline]] static void store(std::byte* p, const Acc* acc) {
-    if (any_nan(acc[0], acc[1])) [[unlikely]] {
-      narrow_float16(p, canonical(acc[0]));
-      narrow_float16(p + kVectorBytes / 2, canonical(acc[1]));
-    } else {
-      narrow_float16(p, acc[0]);
-      narrow_float16(p + kVectorBytes / 2, acc[1]);
-    }
+    narrow_float16(p, acc[0]);
+    narrow_float16(p + kVectorBytes / 2, acc[1]);
   }
 };
 #ifdef __AVX512FP16__

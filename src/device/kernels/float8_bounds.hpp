@@ -14,88 +14,73 @@
 namespace twohop {
 namespace {
 
-/// Declares special() for the types that have one.
-template <class Words>
+/// Declares special() for the type that has one.
+template <class Type>
 struct Float8Special {};
 template <>
 struct Float8Special<Float8e4m3Words> {
   static constexpr uint32_t kSigns = Float8e4m3Words::kSigns;
-  [[gnu::always_inline]] static U32 special(const std::byte* p) { return Float8e4m3Words::special(p); }
+  [[gnu::always_inline]] static U32 special(const std::byte* p, U32 so_far) {
+    return Float8e4m3Words::special(p, so_far);
+  }
 };
 
-template <class Words>
-struct Float8Pair : Float8Special<Words> {
-  using Acc = U16;
-  using Lane = uint16_t;
-  using Fallback = SmallFloatSum<typename Words::General>;
-  static constexpr int kParts = 2;
-  [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) {
-    Words::widen(twohop::load<U16>(p), acc[0], acc[1]);
-  }
+template <class Type>
+struct Float8Pair : Float8Special<Type> {
+  using Acc = Words;
+  using Lane = uint8_t;
+  using Fallback = SmallFloatSum<typename Type::General>;
+  static constexpr int kParts = 1, kMostVectors = 2;
+  [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) { *acc = Type::widen(twohop::load<U16>(p)); }
   [[gnu::always_inline]] static void fold(Acc* acc, const Acc* next) {
-    for (int i = 0; i < kParts; ++i) acc[i] = add_nearest(acc[i], next[i]);
+    *acc = {add_nearest(acc->even, next->even), add_nearest(acc->odd, next->odd)};
   }
+  template <int kVectors>
   [[gnu::always_inline]] static bool try_store(std::byte* p, const Acc* acc) {
-    if (nan_lanes(acc[0], acc[1]) != 0) [[unlikely]]
+    __mmask32 nans = 0;
+    for (int v = 0; v < kVectors; ++v) nans = _kor_mask32(nans, Type::nans(acc[v]));
+    if (nans != 0) [[unlikely]]
       return false;
-    twohop::store(p, Words::rounded(acc[0], acc[1]));
+    for (int v = 0; v < kVectors; ++v) twohop::store(p + v * kVectorBytes, Type::rounded(acc[v]));
     return true;
   }
 };
 
-template <class Words>
-struct Float8Bounds : Float8Special<Words> {
-  using Acc = U16;
-  using Lane = uint16_t;
-  using Fallback = SmallFloatSum<typename Words::General>;
-  using ForTwo = Float8Pair<Words>;
-  static constexpr int kParts = 4;  // the lower bounds of even and odd elements, the upper bounds of even and odd ones
+struct Bounds {
+  Words low, high;
+};
 
+template <int kRounding>
+[[gnu::always_inline]] inline Words add_words(Words a, Words b) {
+  return {add_float16<kRounding>(a.even, b.even), add_float16<kRounding>(a.odd, b.odd)};
+}
+
+/// A NaN of the sum, which comes from a NaN or from infinities of both signs among the sources, is one of its lower
+/// bound too: they make a NaN of every chain of additions. So nothing else need be looked for.
+template <class Type>
+struct Float8Bounds : Float8Special<Type> {
+  using Acc = Bounds;
+  using Lane = uint8_t;
+  using Fallback = SmallFloatSum<typename Type::General>;
+  using ForTwo = Float8Pair<Type>;
+  static constexpr int kParts = 1, kMostVectors = 1;
   [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) {
-    Words::widen(twohop::load<U16>(p), acc[0], acc[1]);
-    acc[2] = acc[0], acc[3] = acc[1];
+    const Words w = Type::widen(twohop::load<U16>(p));
+    *acc = {w, w};
   }
   [[gnu::always_inline]] static void fold(Acc* acc, const Acc* next) {
-    for (int i = 0; i < 2; ++i) acc[i] = add_float16<_MM_FROUND_TO_NEG_INF>(acc[i], next[i]);
-    for (int i = 2; i < 4; ++i) acc[i] = add_float16<_MM_FROUND_TO_POS_INF>(acc[i], next[i]);
+    acc->low = add_words<_MM_FROUND_TO_NEG_INF>(acc->low, next->low);
+    acc->high = add_words<_MM_FROUND_TO_POS_INF>(acc->high, next->high);
   }
+  template <int kVectors>
   [[gnu::always_inline]] static bool try_store(std::byte* p, const Acc* acc) {
+    static_assert(kVectors == 1, "a block is written as a whole or not at all");
     // Rounded down, x + -x is -0: no bound of the +0 that it is. A sum of nothing but -0 is left to the fallback.
-    const U16 zero = {};
-    const Acc even = add_nearest(acc[0], zero), odd = add_nearest(acc[1], zero);
-    if constexpr (Words::kExactSums) {
-      return store_between(p, even, odd, acc[2], acc[3]);
-    } else {
-      return store_agreed(p, even, odd, acc[2], acc[3]);
-    }
-  }
-
- private:
-  /// Where both bounds round alike. A lower bound that is no NaN excludes NaN: that comes from a NaN or from
-  /// infinities of both signs among the sources, which make a NaN of every chain of additions.
-  [[gnu::always_inline]] static bool store_agreed(std::byte* p, Acc even, Acc odd, Acc even_above, Acc odd_above) {
-    const U8 low = Words::rounded(even, odd), high = Words::rounded(even_above, odd_above);
-    const __mmask64 differ = _mm512_cmpneq_epi8_mask(as<__m512i>(low), as<__m512i>(high));
-    if ((differ | nan_lanes(even, odd)) != 0) [[unlikely]]
+    U8 result;
+    if (!Type::rounded_alike(add_words<_MM_FROUND_TO_NEAREST_INT>(acc->low, Words{}), acc->high, result)) [[unlikely]]
       return false;
-    twohop::store(p, high);
+    twohop::store(p, result);
     return true;
-  }
-
-  /// Sums that float32 does not round are strictly between the bounds once an addition was inexact. Strictly between
-  /// two neighbours, whichever of them is odd stands for the sum: its last bit is that something was cut off (rounding
-  /// to odd), and it is far enough below fp8's last bit. So sums just beside half-way points are decided too.
-  [[gnu::always_inline]] static bool store_between(std::byte* p, Acc even, Acc odd, Acc even_above, Acc odd_above) {
-    const U16 even_gap = even_above - even + uint16_t(1), odd_gap = odd_above - odd + uint16_t(1);
-    const __m512i gap = _mm512_max_epu16(as<__m512i>(even_gap), as<__m512i>(odd_gap));
-    if (_mm512_cmpgt_epu16_mask(gap, as<__m512i>(splat(uint16_t(2)))) != 0) [[unlikely]]
-      return false;
-    twohop::store(p, Words::rounded(odd_one(even, even_above), odd_one(odd, odd_above)));
-    return true;
-  }
-  [[gnu::always_inline]] static Acc odd_one(Acc low, Acc high) {
-    const __m512i l = as<__m512i>(low), h = as<__m512i>(high);
-    return as<Acc>(_mm512_mask_mov_epi16(h, _mm512_test_epi16_mask(l, as<__m512i>(splat(uint16_t(1)))), l));
   }
 };
 

@@ -41,6 +41,12 @@ namespace {
   return _mm256_movemask_ps(_mm256_cmp_ps(as<__m256>(a), as<__m256>(b), _CMP_UNORD_Q)) != 0;
 }
 
+[[gnu::always_inline]] inline bool any_nan(F32 a, F32 b, F32 c, F32 d) {
+  const __m256 ab = _mm256_cmp_ps(as<__m256>(a), as<__m256>(b), _CMP_UNORD_Q);
+  const __m256 cd = _mm256_cmp_ps(as<__m256>(c), as<__m256>(d), _CMP_UNORD_Q);
+  return _mm256_movemask_ps(_mm256_or_ps(ab, cd)) != 0;
+}
+
 [[gnu::always_inline]] inline F32 widen_float16(const std::byte* p) {
   return as<F32>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }

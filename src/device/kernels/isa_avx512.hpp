@@ -30,7 +30,8 @@ namespace {
   return as<U32>(_mm512_ternarylogic_epi32(as<__m512i>(splat(mask)), as<__m512i>(a), as<__m512i>(b), kSelect));
 }
 
-/// The words of each lane of v trade places, where `where` has a bit for the byte; elsewhere bytes are those of `other`.
+/// The words of each lane of v trade places, where `where` has a bit for the byte; elsewhere bytes are those of
+/// `other`.
 [[gnu::always_inline]] inline U32 swapped_words(U32 other, uint64_t where, U32 v) {
   const __m512i swap = _mm512_set4_epi32(0x0d0c0f0e, 0x09080b0a, 0x05040706, 0x01000302);
   return as<U32>(_mm512_mask_shuffle_epi8(as<__m512i>(other), where, as<__m512i>(v), swap));
@@ -56,6 +57,13 @@ namespace {
 [[gnu::always_inline]] inline bool any_nan(F32 a, F32 b) {
   return _mm512_cmp_ps_mask(as<__m512>(a), as<__m512>(b), _CMP_UNORD_Q) != 0;
 }
+
+[[gnu::always_inline]] inline bool any_nan(F32 a, F32 b, F32 c, F32 d) {
+  const __mmask16 ab = _mm512_cmp_ps_mask(as<__m512>(a), as<__m512>(b), _CMP_UNORD_Q);
+  const __mmask16 cd = _mm512_cmp_ps_mask(as<__m512>(c), as<__m512>(d), _CMP_UNORD_Q);
+  return _mm512_kortestz(ab, cd) == 0;
+}
+
 constexpr __mmask16 kAllLanes = 0xffff;  // the forms without a mask make g++ 12 warn of an uninitialised operand
 
 [[gnu::always_inline]] inline F32 widen_float16(const std::byte* p) {

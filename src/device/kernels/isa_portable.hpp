@@ -42,5 +42,9 @@ namespace {
   return any(as<U32>(a != a) | as<U32>(b != b), ~0u);
 }
 
+[[gnu::always_inline]] inline bool any_nan(F32 a, F32 b, F32 c, F32 d) {
+  return any_nan(a, b) || any_nan(c, d);
+}
+
 }  // namespace
 }  // namespace twohop

@@ -42,5 +42,10 @@ namespace {
   return _mm_movemask_ps(_mm_cmpunord_ps(as<__m128>(a), as<__m128>(b))) != 0;
 }
 
+[[gnu::always_inline]] inline bool any_nan(F32 a, F32 b, F32 c, F32 d) {
+  const __m128 ab = _mm_cmpunord_ps(as<__m128>(a), as<__m128>(b)), cd = _mm_cmpunord_ps(as<__m128>(c), as<__m128>(d));
+  return _mm_movemask_ps(_mm_or_ps(ab, cd)) != 0;
+}
+
 }  // namespace
 }  // namespace twohop

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/kernels/fold.hpp"
+#include "device/kernels/formats.hpp"
 #include "device/reduce_types.hpp"
 
 namespace twohop {
@@ -19,13 +20,14 @@ concept HasFallback = requires {
 };
 /// Those that can tell by the elements of the sources,
 template <class Format>
-concept JudgesSources = requires(const std::byte* p) {
-  Format::special(p);
+concept JudgesSources = requires(const std::byte* p, U32 so_far) {
+  Format::special(p, so_far);
 };
-/// and those that can tell by the result: try_store() is false then, and has written nothing.
+/// and those that can tell by the results: try_store() is false then, and has written none of them. They say how many
+/// vectors it takes at most.
 template <class Format>
 concept JudgesResults = requires(std::byte* p, const typename Format::Acc* acc) {
-  Format::try_store(p, acc);
+  Format::template try_store<1>(p, acc);
 };
 
 /// kUnroll vectors of elements in registers.
@@ -39,7 +41,11 @@ struct Block {
   [[gnu::always_inline]] void load(const std::byte* p) {
     for (int u = 0; u < kUnroll; ++u) Format::load(p + u * kVectorBytes, acc + u * Format::kParts);
   }
-  [[gnu::always_inline]] void store(std::byte* p) const {
+  [[gnu::always_inline]] void store(std::byte* p) {
+    if constexpr (requires { Format::kStoresNoNan; }) {
+      if (any_nan()) [[unlikely]]  // one test for all vectors, since there hardly ever is any
+        for (int v = 0; v < kVectors; ++v) acc[v] = canonical(acc[v]);
+    }
     for (int u = 0; u < kUnroll; ++u) Format::store(p + u * kVectorBytes, acc + u * Format::kParts);
   }
   template <class Op>
@@ -52,6 +58,13 @@ struct Block {
   }
   [[gnu::always_inline]] void scale(T by) {
     for (int v = 0; v < kVectors; ++v) acc[v] = scaled<T>(acc[v], by);
+  }
+
+ private:
+  [[gnu::always_inline]] bool any_nan() const {
+    static_assert(kVectors == 2 || kVectors == 4);
+    if constexpr (kVectors == 4) return twohop::any_nan(acc[0], acc[1], acc[2], acc[3]);
+    return twohop::any_nan(acc[0], acc[1]);
   }
 };
 
@@ -79,7 +92,7 @@ template <class Format, bool kScaled, int kUnroll>
   const auto* src = static_cast<const std::byte*>(in.srcs[s]) + at;
   block.load(src);
   if constexpr (JudgesSources<Format>)
-    for (int u = 0; u < kUnroll; ++u) special |= Format::special(src + u * kVectorBytes);
+    for (int u = 0; u < kUnroll; ++u) special = Format::special(src + u * kVectorBytes, special);
   if constexpr (kScaled) {
     typename Format::Lane by;
     get_scale(in.scales[s], by);
@@ -103,8 +116,7 @@ template <class Format, class Op, int kSources, bool kScaled, int kUnroll>
       return false;
   }
   if constexpr (JudgesResults<Format>) {
-    static_assert(kUnroll == 1, "a block is written as a whole or not at all: dst may be a source");
-    return Format::try_store(dst + at, result.acc);
+    return Format::template try_store<kUnroll>(dst + at, result.acc);
   } else {
     result.store(dst + at);
     return true;
@@ -131,10 +143,17 @@ template <class Format, class Op, int kSources, bool kScaled, int kUnroll>
 inline size_t reduce_blocks(std::byte* dst, const Sources& in, size_t at, size_t bytes) {
   at = reduce_run<Format, Op, kSources, kScaled, kUnroll>(dst, in, at, bytes);
   if constexpr (HasFallback<Format>) {
-    constexpr size_t kStep = kUnroll * kVectorBytes;
-    while (at + kStep <= bytes) {
-      reduce_blocks<typename Format::Fallback, Op, 0, kScaled, kUnroll>(dst, in, at, at + kStep);
-      at = reduce_run<Format, Op, kSources, kScaled, kUnroll>(dst, in, at + kStep, bytes);
+    // Where the format fails again and again, longer and longer pieces are left to its fallback.
+    constexpr size_t kStep = kUnroll * kVectorBytes, kLongest = 64 * kStep;
+    for (size_t piece = kStep; at + kStep <= bytes;) {
+      const size_t whole = (bytes - at) / kStep * kStep, end = at + (piece < whole ? piece : whole);
+      reduce_blocks<typename Format::Fallback, Op, 0, kScaled, kUnroll>(dst, in, at, end);
+      at = reduce_run<Format, Op, kSources, kScaled, kUnroll>(dst, in, end, bytes);
+      if (at > end) {
+        piece = kStep;
+      } else if (piece < kLongest) {
+        piece *= 2;
+      }
     }
   }
   return at;
@@ -153,10 +172,19 @@ template <class Format, class Op, bool kScaled>
   store_first(dst + at, load<Bytes>(result), bytes);
 }
 
+/// Four accumulators: enough loads in flight, and with the second operand few enough for 16 registers.
+template <class Format>
+constexpr int unroll() {
+  if constexpr (JudgesResults<Format>) {
+    return Format::kMostVectors;
+  } else {
+    return Format::kParts < 4 ? 4 / Format::kParts : 1;
+  }
+}
+
 template <class Format, class Op, int kSources, bool kScaled>
 inline void reduce_pass(std::byte* dst, const Sources& in, size_t bytes) {
-  // Four accumulators: enough loads in flight, and with the second operand few enough for 16 registers.
-  constexpr int kUnroll = Format::kParts < 4 && !JudgesResults<Format> ? 4 / Format::kParts : 1;
+  constexpr int kUnroll = unroll<Format>();
   size_t at = 0;
   if constexpr (kUnroll > 1) at = reduce_blocks<Format, Op, kSources, kScaled, kUnroll>(dst, in, at, bytes);
   at = reduce_blocks<Format, Op, kSources, kScaled, 1>(dst, in, at, bytes);
