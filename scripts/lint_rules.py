@@ -35,6 +35,7 @@ PLAN_BASE = {"base/result.hpp", "base/check.hpp", "base/bounded_json.hpp"}
 PUBLIC_C = {"stddef.h", "stdint.h", "mpi.h", "twohop/twohop.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
+USING = re.compile(r"^\s*using \w[\w:]*::(\w+);", re.M)
 ENVIRONMENT = re.compile(r"\b(?:secure_)?getenv\s*\(|\benviron\b")
 # Split, so that this file does not match itself.
 ABSOLUTE = re.compile(r"(?<![\w.])/(?:" + "home|root|work|Users|mnt|opt" + r")/\w")
@@ -68,6 +69,14 @@ def border_violations(name, text):
             yield "pure", f'of base, plan may know {" and ".join(sorted(PLAN_BASE))} only: it includes "{included}"'
 
 
+def unused_names(text):
+    """clang-tidy would know, but takes a name for used when another file of the same unit uses it (scripts/tidy)."""
+    code = without_comments(text)
+    for name in USING.findall(code):
+        if len(re.findall(rf"(?<!::)\b{name}\b", code)) == 0:
+            yield "using", f"using ...::{name}: nothing here uses it"
+
+
 def source_violations(name, text):
     """Rules of one file under src; name is relative to src."""
     yield from border_violations(name, text)
@@ -76,6 +85,7 @@ def source_violations(name, text):
         yield "environment", "only base/environment.cpp reads the environment: add a row to the table in base/options.cpp"
     if re.search(r"\bfmt::print\(", without_comments(text)):
         yield "fmt::print", "it throws where the file cannot be written: fmt::format, then std::fputs"
+    yield from unused_names(text)
     lines = text.count("\n")
     if lines > MAX_LINES:
         yield "length", f"{lines} lines; at {MAX_LINES} a file has taken in a second concept: split it"
@@ -159,6 +169,8 @@ PLANTED = [  # file, its text, the rule that must catch it (None: nothing may)
     ("src/base/relative.cpp", '// Why?\n#include "result.hpp"\n', "include"),
     ("src/device/env.cpp", '// Why?\nauto x = std::getenv("X");\n', "environment"),
     ("src/device/environ.cpp", "// Why?\nchar** e = environ;\n", "environment"),
+    ("src/device/using.cpp", "// Why?\nusing std::move;\nusing std::swap;\nvoid f() { swap(std::move(a), b); }\n", "using"),
+    ("src/device/good.cpp", "// Why?\nusing std::swap;\nvoid f() { swap(a, b); }\n", None),
     ("src/device/long.cpp", "// Why?\n" + "\n" * MAX_LINES, "length"),
     ("src/device/mute.cpp", "int x;\n", "first comment"),
     ("include/twohop/twohop.h", "#include <mpi.h>\n", "public header"),
