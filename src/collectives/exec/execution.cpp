@@ -150,14 +150,15 @@ bool Execution::await(Lane& lane, const uint64_t* word, uint64_t count) {
 
 /// Advances a lane until it blocks or has moved one chunk, so that all lanes and the network get their turn.
 bool Execution::advance(Lane& lane) {
+  const std::span<const BoundStep> steps = *lane.steps;
   bool some = false;
   Outcome outcome = Outcome::kCheap;
   while (outcome == Outcome::kCheap && lane.steps) {
-    const BoundStep& s = (*lane.steps)[lane.pc];
+    const BoundStep& s = steps[lane.pc];
     outcome = c_.trace ? traced_step(lane, s) : step(lane, s);
     if (outcome == Outcome::kBlocked) break;
     some = true;
-    if (++lane.pc < lane.steps->size()) continue;
+    if (++lane.pc < steps.size()) continue;
     lane.pc = 0;
     if (++lane.round < layout_.rounds()) continue;
     lane.steps = nullptr;

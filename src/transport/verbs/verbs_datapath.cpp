@@ -194,6 +194,10 @@ Result<> VerbsEndpoint::push(bool idle) {
   for (size_t i = 0; i < dirty_.size(); ++i) {
     Qp& qp = qps_[dirty_[i]];
     const bool left = peers_[qp.peer].left;
+    if (!idle && !left && qp.queue.empty() && !qp.owes_more) {  // owes what is not due yet, as most polls find it
+      dirty_[kept++] = dirty_[i];
+      continue;
+    }
     if (!left) append_credits(qp, idle);  // who has left needs none: all it put was consumed, as it had been told
     if (auto r = post(qp); !r) return r;
     qp.dirty = !left && (!qp.queue.empty() || !qp.owed.empty());
