@@ -84,6 +84,7 @@ Result<> CommunicatorInit::set_up_gpus() {
   gpu_.cluster = &comm_->cluster_;
   gpu_.rank = rank_;
   gpu_.tables = tables_;
+  gpu_.algorithms = comm_->tuning_.reachable(comm_->cluster_);
   gpu_.limits = comm_->limits_;
   gpu_.use_memcpy = options_.use_cuda_memcpy != 0;
   if (comm_->cluster_.nnodes() == 1) gpu_.endpoint.reset();

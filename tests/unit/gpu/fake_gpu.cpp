@@ -283,9 +283,11 @@ Result<std::string> FakeGpus::device_identity(int device) {
   return "fake-" + std::to_string(device);
 }
 Result<std::unique_ptr<GpuMemory>> FakeGpus::device_memory(int, size_t bytes) {
+  ++allocated_;
   return std::unique_ptr<GpuMemory>(std::make_unique<PlainMemory>(bytes, live_));
 }
 Result<std::unique_ptr<GpuMemory>> FakeGpus::host_memory(int, size_t bytes) {
+  ++allocated_;
   return std::unique_ptr<GpuMemory>(std::make_unique<PlainMemory>(bytes, live_));
 }
 Result<> FakeGpus::check_peer_access(int device, std::span<const std::string> peers) {

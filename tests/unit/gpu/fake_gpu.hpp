@@ -91,7 +91,8 @@ class FakeGpus : public GpuRuntime {
   Result<std::unique_ptr<GpuLauncher>> make_launcher(int device) override;
   Result<> flush_remote_writes(int) override { return {}; }
 
-  size_t live_memories() const { return live_.load(); }  // made by device_memory() and not freed
+  size_t allocations() const { return allocated_.load(); }  // by device_memory() and host_memory(), so far
+  size_t live_memories() const { return live_.load(); }     // made by device_memory() and not freed
   loop_test::CopyEngineBehaviour& copies() { return copies_; }
   int regions() const { return regions_.load(); }  // of the user's memory, mapped by other ranks now
 
@@ -116,7 +117,7 @@ class FakeGpus : public GpuRuntime {
   std::map<uintptr_t, Allocation> allocations_;  // by start
   std::atomic<uint64_t> ids_{0};
   std::map<int, std::unique_ptr<FakeStream>> default_streams_;
-  std::atomic<size_t> live_{0};
+  std::atomic<size_t> live_{0}, allocated_{0};
   std::atomic<int> regions_{0};
   loop_test::CopyEngineBehaviour copies_;
 };

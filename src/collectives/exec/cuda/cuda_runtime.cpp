@@ -85,6 +85,18 @@ class Registered {
   }
 };
 
+/// One of each GPU for the life of the process, made at the first upload, which is a communicator's init: to make one
+/// may wait for kernels that run. Pre: OnDevice.
+Result<const SideStream*> upload_stream(int device) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& all = *new std::map<int, SideStream>;
+  const std::lock_guard lock(mutex);
+  if (const auto it = all.find(device); it != all.end()) return &it->second;
+  auto made = SideStream::create();
+  if (!made) return made.error();
+  return &all.emplace(device, std::move(*made)).first->second;
+}
+
 }  // namespace
 
 OnDevice::OnDevice(int device) {
@@ -228,11 +240,11 @@ Result<std::shared_ptr<void>> CudaRuntime::pin(int device, std::span<std::byte> 
 
 Result<> CudaRuntime::upload(int device, std::byte* to, const void* from, size_t bytes) {
   const OnDevice on(device);
-  auto side = SideStream::create();
+  auto side = upload_stream(device);
   if (!side) return side.error();
-  if (cudaError_t e = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, side->get()); e != cudaSuccess)
+  if (cudaError_t e = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, (*side)->get()); e != cudaSuccess)
     return cuda_error(e, "cannot copy {} bytes to GPU {}", bytes, device);
-  return side->wait();
+  return (*side)->wait();
 }
 
 Result<> CudaRuntime::flush_remote_writes(int device) {

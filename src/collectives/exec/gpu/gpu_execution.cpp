@@ -90,7 +90,7 @@ class GpuExecution::Parked {
 struct GpuExecution::Memory {
   std::shared_ptr<GpuNode> node;
   std::unique_ptr<GpuMemory> on_gpu, on_host;
-  std::vector<std::shared_ptr<GpuMemory>> schedules;
+  ScheduleMemory schedules;
   std::shared_ptr<GpuRegions> regions;
   std::atomic<int> graphs{0};
 };
@@ -178,6 +178,10 @@ Result<> GpuExecution::make_memory() {
                                     parts_.node->placement().windows_on_gpu);
   if (!regions) return regions.error();
   memory_->regions = std::move(*regions);
+  auto schedules = ScheduleMemory::reserve(*parts_.runtime, parts_.device, parts_.algorithms, *parts_.cluster,
+                                           parts_.depths, parts_.rank, parts_.limits.max_channels);
+  if (!schedules) return schedules.error();
+  memory_->schedules = std::move(*schedules);
   memory_->on_gpu = std::move(*on_gpu);
   memory_->on_host = std::move(*on_host);
 
@@ -248,10 +252,9 @@ Result<const GpuSchedule*> GpuExecution::schedule_for(const Call& call, const Ch
   const Request request{parts_.cluster, call.collective, call.root, parts_.depths};
   const BoundSchedule bound = twohop::bind(*choice.algorithm, request, false, parts_.rank, parts_.node->addresses(),
                                            parts_.tables, parts_.limits.max_channels);
-  auto uploaded = upload(*parts_.runtime, parts_.device, bound, parts_.node->addresses().map);
+  auto uploaded = upload(*parts_.runtime, parts_.device, bound, parts_.node->addresses().map, memory_->schedules);
   if (!uploaded) return uploaded.error();
   uploaded->reads_inputs_once = reads_inputs_once(*choice.algorithm, request, parts_.rank);
-  memory_->schedules.push_back(uploaded->memory);
   return &schedules_.emplace(key, std::move(*uploaded)).first->second;
 }
 

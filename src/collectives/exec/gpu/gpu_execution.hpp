@@ -35,7 +35,8 @@ struct GpuParts {
   bool use_memcpy = false;  // copies between GPU and host memory are a copy engine's (TWOHOP_USE_CUDA_MEMCPY)
   const Cluster* cluster = nullptr;
   int rank = 0;
-  std::vector<LinkTable> tables;  // of the node's ranks
+  std::vector<LinkTable> tables;             // of the node's ranks
+  std::vector<const Algorithm*> algorithms;  // that calls may be run by
   LayoutLimits limits;
   Depths depths;
   GpuMeetingPlace meeting;
