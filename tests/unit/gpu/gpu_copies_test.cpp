@@ -156,10 +156,14 @@ TEST_F(GpuCopiesThat, FailEndTheCommunicatorOnAllRanks) {
   for (const Defects& defects : {kApart, kTogether}) {
     FakeGpus gpus(defects);
     gpus.copies().fails_at = 3;
+    gpus.copies().held = true;  // until all have launched
+    Meeting launched(4);
     run_ranks({.nranks = 4, .ranks_per_node = 2, .algo = "two-hop"}, [&](int rank, twohopComm_t comm) {
       FakeStream stream;
       Floats b(gpus, 30000, rank);
       ASSERT_EQ(sum(b, comm, stream), twohopSuccess) << last_error(comm);
+      launched.wait();
+      gpus.copies().held = false;
       EXPECT_EQ(awaited_error(comm), twohopUnhandledCudaError) << last_error(comm);
       EXPECT_THAT(last_error(comm), testing::MatchesRegex(".*rank [0-3]: the fake copy engine is broken.*"));
       stream.synchronize();  // kernels leave
@@ -196,7 +200,7 @@ TEST_F(GpuCopiesThat, NeverEndAreACallWithoutProgress) {
   FakeGpus gpus(kApart);
   gpus.copies().held = true;
   Meeting told(2);
-  run_ranks({.nranks = 2, .timeout_s = 1}, [&](int rank, twohopComm_t comm) {
+  run_ranks({.nranks = 2, .timeout_s = 2}, [&](int rank, twohopComm_t comm) {
     FakeStream stream;
     Floats b(gpus, 3000, rank);
     ASSERT_EQ(sum(b, comm, stream), twohopSuccess) << last_error(comm);
