@@ -185,10 +185,7 @@ void CommunicatorInit::start_watching() {
   if (comm_->endpoint_) comm_->idle_ = IdleEndpoint::watch(*comm_->endpoint_);
   const int local = comm_->node_->size();
   const unsigned cores = std::thread::hardware_concurrency();
-  // Polls are for who is served meanwhile: not where a rank that is waited for, or the kernel's network code, needs the
-  // core for that.
-  const bool served = cores > 1 && ranks_here_ <= static_cast<int>(cores);
-  comm_->spin_polls_ = served ? static_cast<int>(options_.spin) : 1;
+  comm_->spin_polls_ = ranks_here_ <= static_cast<int>(cores) ? static_cast<int>(options_.spin) : 1;
   Communicator* comm = comm_.get();
   comm->control_->watch([comm](const Error& e) { comm->record_failure(e); }, [comm] { return comm->standing(); });
   const Cluster& c = comm->cluster_;
