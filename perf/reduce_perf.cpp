@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ namespace {
 
 constexpr size_t kCacheBytes = 128 << 10, kStreamBytes = 64 << 20;
 constexpr int kSourceCounts[] = {2, 4, 8};
-constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512};
+constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Fp16};
 struct OpRow {
   MathOp op;
   const char* name;
@@ -42,17 +43,38 @@ struct Regime {
 };
 constexpr Regime kRegimes[] = {{"cache", kCacheBytes}, {"stream", kStreamBytes}};
 
-/// One arena for all benchmarks: the largest case is nine buffers of kStreamBytes. Page aligned and filled with a
-/// pattern that is an ordinary number in every type; one cache line between buffers, so that they do not all map to
-/// the same cache sets.
+/// Random bytes with the seed of every run, the same for all types: the high bytes of float16 from a normal
+/// distribution, so that half, fp8_e5m2 (whose kernels may take longer for some values) and fp8_e4m3 see plausible
+/// data, and all other floats numbers of every size without any special one.
+void fill(std::byte* out, size_t bytes) {
+  constexpr size_t kPeriod = (1 << 20) + 4099;  // no two buffers alike
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (size_t i = 0; i < std::min(kPeriod, bytes); ++i) {
+    uint32_t bits = 0;
+    const float x = normal(random);
+    std::memcpy(&bits, &x, sizeof x);
+    const uint32_t magnitude = bits & 0x7fffffff, bias = 112u << 23;
+    out[i] = static_cast<std::byte>(bits >> 31 << 7 | (magnitude < bias ? 0 : (magnitude - bias) >> 21));
+  }
+  for (size_t at = kPeriod; at < bytes; at += kPeriod) std::memcpy(out + at, out, std::min(kPeriod, bytes - at));
+}
+
+/// One arena for all benchmarks: the largest case is nine buffers of kStreamBytes. Page aligned; one cache line between
+/// buffers, so that they do not all map to the same cache sets.
 std::byte* buffer(int index, size_t bytes) {
   constexpr size_t kSkew = 4096 + 64, kArena = 9 * (kStreamBytes + kSkew);
   static std::byte* arena = [] {
     auto* p = static_cast<std::byte*>(std::aligned_alloc(4096, (kArena + 4095) / 4096 * 4096));
-    std::memset(p, 0x3c, kArena);
+    fill(p, kArena);
     return p;
   }();
   return arena + static_cast<size_t>(index) * (bytes + kSkew);
+}
+
+/// Where no source ever lies: what is a sum in one type may be nothing but NaN in the next.
+std::byte* result_buffer() {
+  return buffer(8, kStreamBytes);
 }
 
 void count_bytes(benchmark::State& state, size_t bytes) {
@@ -66,7 +88,7 @@ void reduce(benchmark::State& state, Isa isa, twohopDataType_t type, OpRow op, s
   const uint64_t divisor = op.average && !is_floating(type) ? 8 : 1;
   std::vector<const void*> srcs;
   for (int s = 0; s < nsrcs; ++s) srcs.push_back(buffer(s, bytes));
-  std::byte* dst = buffer(nsrcs, bytes);
+  std::byte* dst = result_buffer();
   const size_t count = bytes / type_size(type);
   for (auto _ : state) {
     kernel(dst, srcs.data(), nsrcs, scaled, divisor, count);

@@ -31,10 +31,11 @@ void Doctor::interfaces() {
   if (!chosen)
     return add(Level::kError, "network interface", "none fits", chosen.error().message,
                "set TWOHOP_SOCKET_IFNAME to the interface that reaches the other hosts");
-  if (chosen->is_loopback() && wish.empty())
-    return add(Level::kWarning, "network interface", chosen->to_string(),
+  const std::string what = fmt::format("{}, {}", chosen->name, chosen->address.to_string());
+  if (chosen->address.is_loopback() && wish.empty())
+    return add(Level::kWarning, "network interface", what,
                "only loopback is up: no other host is reached", "bring an interface up, or set TWOHOP_SOCKET_IFNAME");
-  add(Level::kOk, "network interface", chosen->to_string());
+  add(Level::kOk, "network interface", what);
 }
 
 void Doctor::rendezvous_port() {

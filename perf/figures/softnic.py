@@ -34,8 +34,11 @@ def doorbells(rounds):
                   for _ in range(rounds)]
             puts = statistics.median(r["puts"] / r["doorbells"] for r in of)
             signals = statistics.median(r["work_requests"] / max(1, r["signalled_completions"]) for r in of)
+            bells, completions = (statistics.median(r[key] / (sum(r["rail_bytes"]) / (1 << 20)) for r in of)
+                                  for key in ("doorbells", "signalled_completions"))
             yield [f"4 x 2, 16 MiB, 64 KiB chunks, {settings}, {channels} channels",
                    f"{puts:.1f} puts per doorbell; {signals:.1f} work requests per signalled completion; "
+                   f"{bells:.2f} doorbells and {completions:.2f} completions per MiB; "
                    f"{mib_per_rank(of[0]):.0f} MiB of windows and inboxes a rank"]
 
 

@@ -160,9 +160,9 @@ int run_under_mpi(Arguments a, MpiPair& mpi) {
     return run_client_process(a);
   }
   const Result<Options>& environment = options();
-  auto address =
-      environment ? choose_interface(environment->socket_ifname) : Result<SocketAddress>(environment.error());
-  auto listener = address ? listen_on(*address, 1) : Result<Fd>(address.error());
+  auto interface =
+      environment ? choose_interface(environment->socket_ifname) : Result<ChosenInterface>(environment.error());
+  auto listener = interface ? listen_on(interface->address, 1) : Result<Fd>(interface.error());
   auto bound = listener ? local_address(listener->get()) : Result<SocketAddress>(listener.error());
   if (!bound) {
     mpi.send_text("failed");

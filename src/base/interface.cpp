@@ -94,7 +94,7 @@ const Interface* pick(const std::vector<Interface>& all, const Filter& filter, s
 
 }  // namespace
 
-Result<SocketAddress> choose_interface(const std::string& spec) {
+Result<ChosenInterface> choose_interface(const std::string& spec) {
   auto all = list_interfaces();
   if (!all) return all.error();
   std::string passed_over, ignored;
@@ -105,7 +105,7 @@ Result<SocketAddress> choose_interface(const std::string& spec) {
                       "TWOHOP_SOCKET_IFNAME={} selects no usable interface: {}. Accepted: a comma list of name "
                       "prefixes, '=' before exact names, '^' before names to exclude",
                       spec, passed_over.empty() ? "this host has none" : passed_over);
-  return chosen->addresses.front();
+  return ChosenInterface{chosen->name, chosen->addresses.front()};
 }
 
 }  // namespace twohop

@@ -71,6 +71,10 @@ std::vector<Row> rows_of_calls() {
       {"TWOHOP_REQUIRE_GDR", &Options::require_gdr, kNumber, 0, 1, "",
        "1: calls on GPU memory between nodes fail to set up where the network does not reach the GPUs itself "
        "(GPUDirect RDMA); 0: they go through host memory then."},
+      {"TWOHOP_USE_CUDA_MEMCPY", &Options::use_cuda_memcpy, kNumber, 0, 1, "",
+       "Data of calls on GPU memory that has to go through host memory; 1: copy engines (cudaMemcpyAsync) copy it "
+       "between "
+       "the two; 0: the kernels do. Ranks may differ."},
   };
 }
 
@@ -130,7 +134,7 @@ std::vector<Row> rows_of_time_and_logs() {
       {"TWOHOP_SPIN", &Options::spin, kNumber, 0, 1'000'000'000, "",
        "Polls of a waiting call before it yields the core."},
       {"TWOHOP_YIELDS", &Options::yields, kNumber, 0, 1'000'000'000, "", "Yields of a waiting call before it sleeps."},
-      {"TWOHOP_REDUCE_ISA", &Options::reduce_isa, kChoice, 0, 0, "auto, scalar, avx2, avx512",
+      {"TWOHOP_REDUCE_ISA", &Options::reduce_isa, kChoice, 0, 0, "auto, scalar, avx2, avx512, avx512fp16",
        "Instruction set of the reduce kernels; the bits of the result do not depend on it."},
       {"TWOHOP_PORT", &Options::port, kNumber, 0, 65535, "",
        "Port of rank 0 for `twohopCommInitEnv`; 0: MASTER_PORT + 1."},

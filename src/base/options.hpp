@@ -27,6 +27,7 @@ struct Options {
   int64_t numa_bind = 1;                      // TWOHOP_NUMA_BIND
   std::string gpu = "auto";                   // TWOHOP_GPU: auto, on, off
   int64_t require_gdr = 0;                    // TWOHOP_REQUIRE_GDR
+  int64_t use_cuda_memcpy = 0;                // TWOHOP_USE_CUDA_MEMCPY
   std::string socket_ifname;                  // TWOHOP_SOCKET_IFNAME
   std::string net = "auto";                   // TWOHOP_NET: auto, verbs, tcp, softnic
   int64_t nrails = 0;                         // TWOHOP_NRAILS: 0: all
@@ -50,7 +51,7 @@ struct Options {
   int64_t init_timeout_s = 120;               // TWOHOP_INIT_TIMEOUT_S
   int64_t spin = 16;                          // TWOHOP_SPIN: polls before yielding
   int64_t yields = 100;                       // TWOHOP_YIELDS: yields before sleeping
-  std::string reduce_isa = "auto";            // TWOHOP_REDUCE_ISA: auto, scalar, avx2, avx512
+  std::string reduce_isa = "auto";            // TWOHOP_REDUCE_ISA: auto, scalar, avx2, avx512, avx512fp16
   int64_t port = 0;                           // TWOHOP_PORT: 0: MASTER_PORT + 1
   std::string job_secret;                     // TWOHOP_JOB_SECRET
   std::string debug = "WARN";                 // TWOHOP_DEBUG

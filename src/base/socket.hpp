@@ -46,10 +46,14 @@ struct SocketAddress {
 /// Address of `host` (name or literal) with `port`.
 Result<SocketAddress> resolve(const std::string& host, int port);
 
-/// The address (port 0) of the interface that TWOHOP_SOCKET_IFNAME's syntax selects: a comma list of prefixes,
-/// "=" exact names, "^" exclusion; "" skips lo and docker*, and falls back to lo when nothing else is up.
+struct ChosenInterface {
+  std::string name;
+  SocketAddress address;  // port 0
+};
+/// The interface that TWOHOP_SOCKET_IFNAME's syntax selects: a comma list of prefixes, "=" exact names, "^" exclusion;
+/// "" skips lo and docker*, and falls back to lo when nothing else is up.
 /// The error lists the interfaces there are, and why each was passed over.
-Result<SocketAddress> choose_interface(const std::string& spec);
+Result<ChosenInterface> choose_interface(const std::string& spec);
 
 Result<Fd> listen_on(const SocketAddress& address, int backlog = 1024);
 Result<SocketAddress> local_address(int fd);

@@ -96,6 +96,11 @@ class TreeControl final : public Control {
     return tree_->answers(wait);
   }
 
+  void give_up(const Error& error) override {
+    tree_->give_up(error);
+    watcher_->wake();
+  }
+
   void announce(const Error& error) override {
     tree_->announce(error);
     watcher_->wake();

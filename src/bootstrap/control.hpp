@@ -36,13 +36,17 @@ class Control {
   class Alarm {
    public:
     virtual ~Alarm() = default;
-    /// Readable once a rank was lost, has left or has announced a failure.
+    /// Readable once a rank was lost, has left, has announced a failure or gives up.
     virtual int fd() const = 0;
-    /// What the next exchange would end with.
-    virtual std::optional<Error> failure() const = 0;
+    /// Why: what the next exchange would end with, unless a rank has only given up.
+    virtual std::optional<Error> cause() const = 0;
   };
   /// No exchange before it is destroyed. Only before watch().
   virtual Result<std::unique_ptr<Alarm>> set_alarm() = 0;
+
+  /// Tells the ranks that wait for something else than an exchange that they wait in vain. Before the next exchange,
+  /// which goes on as if nothing had happened.
+  virtual void give_up(const Error& error) = 0;
 
   /// Called once at most, from the watcher thread: a rank was lost, or announced an error. error.rank is that rank.
   using FailureHandler = std::function<void(const Error&)>;

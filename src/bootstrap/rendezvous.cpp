@@ -24,7 +24,7 @@ Result<Fd> open_listener(const SocketAddress& root, const std::string& ifname, D
   if (!ifname.empty()) {
     auto chosen = choose_interface(ifname);
     if (!chosen) return chosen.error();
-    return listen_on(*chosen);
+    return listen_on(chosen->address);
   }
   // The address from which this host reaches the root is one that the other ranks can reach, too.
   auto probe = connect_to(root, deadline);

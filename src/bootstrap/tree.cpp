@@ -22,6 +22,12 @@ Error lost(const TreeLink& link, const Error& why) {
   return e;
 }
 
+Error reported(int rank, Error error) {
+  error.message = fmt::format("rank {} ({}) reports: {}", rank, process_identity(), error.message);
+  if (error.rank < 0) error.rank = rank;
+  return error;
+}
+
 }  // namespace
 
 Tree::Tree(int rank, int nranks, std::vector<TreeLink> links)
@@ -49,10 +55,30 @@ std::optional<Error> Tree::failure() {
 
 void Tree::announce(const Error& error) {
   const std::lock_guard lock(mutex_);
-  Error named = error;
-  named.message = fmt::format("rank {} ({}) reports: {}", rank_, process_identity(), error.message);
-  if (named.rank < 0) named.rank = rank_;
-  fail(std::move(named), nullptr);
+  fail(reported(rank_, error), nullptr);
+}
+
+void Tree::give_up(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  take_given_up(exchanges_, reported(rank_, error), nullptr);
+}
+
+std::optional<Error> Tree::given_up() {
+  const std::lock_guard lock(mutex_);
+  return given_up_after_ == exchanges_ ? given_up_ : std::nullopt;
+}
+
+/// The news may come together with the end of the exchange before: it says how many the rank that gives up has
+/// completed.
+void Tree::take_given_up(uint32_t exchanges, Error error, const TreeLink* from) {
+  if (given_up_ && given_up_after_ >= exchanges) return;
+  given_up_ = std::move(error);
+  given_up_after_ = exchanges;
+  Writer w;
+  w.u32(exchanges);
+  write_error(w, *given_up_);
+  for (TreeLink& link : links_)
+    if (&link != from) link.send(FrameType::kGivenUp, w.bytes());
 }
 
 void Tree::leave() {
@@ -119,6 +145,14 @@ void Tree::handle(TreeLink& link, Frame frame) {
       if (!r.complete()) return end_of(link, make_error(twohopInternalError, "a malformed failure notice"));
       deliver_ = deliver_ || !failure_;
       return fail(std::move(e), &link);
+    }
+    case FrameType::kGivenUp: {
+      Reader r(frame.payload);
+      const uint32_t exchanges = r.u32();
+      Error e = read_error(r);
+      if (!r.complete())
+        return end_of(link, make_error(twohopInternalError, "a malformed notice that a rank gives up"));
+      return take_given_up(exchanges, std::move(e), &link);
     }
     case FrameType::kGoodbye:
       link.goodbye_received = true;

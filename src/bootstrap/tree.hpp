@@ -37,6 +37,10 @@ class Tree : public Watched {
   std::optional<Error> failure();
   /// Floods an error of this rank; the handler is not called for it.
   void announce(const Error& error);
+  /// What ranks wait for between two exchanges is in vain: all come to know why. Their next exchange is none the worse.
+  void give_up(const Error& error);
+  /// Since the last exchange.
+  std::optional<Error> given_up();
   /// The rank leaves. Afterwards the handler does not run and will not.
   void leave();
 
@@ -73,6 +77,7 @@ class Tree : public Watched {
   void handle(TreeLink& link, Frame frame);
   void end_of(TreeLink& link, const Error& why);
   void fail(Error error, const TreeLink* from);
+  void take_given_up(uint32_t exchanges, Error error, const TreeLink* from);
   void pass_on_done();
   void deliver();
 
@@ -94,6 +99,9 @@ class Tree : public Watched {
   std::optional<Error> failure_;
   bool deliver_ = false;  // the failure is not ours and the handler has not seen it
   bool left_ = false;
+  uint32_t exchanges_ = 0;  // that have been completed
+  std::optional<Error> given_up_;
+  uint32_t given_up_after_ = 0;  // so many exchanges
   std::function<Standing()> standing_;
   std::vector<std::optional<Standing>> answers_;  // of the last round
   std::chrono::steady_clock::time_point asked_at_{}, said_at_{};

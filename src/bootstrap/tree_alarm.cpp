@@ -31,7 +31,7 @@ bool TreeAlarm::Listener::finished() {
 
 void TreeAlarm::Listener::look() {
   tree->fail_if_left();
-  if (tree->failure()) signal_event(fd.get());
+  if (tree->failure() || tree->given_up()) signal_event(fd.get());
 }
 
 void TreeAlarm::Listener::serve(std::span<const pollfd> polled) {

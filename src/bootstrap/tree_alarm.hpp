@@ -17,7 +17,10 @@ class TreeAlarm final : public Control::Alarm {
   /// Afterwards the watcher reads no more from the tree.
   ~TreeAlarm() override;
   int fd() const override { return listener_->fd.get(); }
-  std::optional<Error> failure() const override { return listener_->tree->failure(); }
+  std::optional<Error> cause() const override {
+    auto failure = listener_->tree->failure();
+    return failure ? failure : listener_->tree->given_up();
+  }
 
  private:
   struct Listener final : Watched {

@@ -138,7 +138,10 @@ Result<std::vector<Bytes>> Tree::all_gather(std::span<const std::byte> mine, Dea
       const std::lock_guard lock(mutex_);
       auto done = step(g);
       if (!done) return done.error();
-      if (*done) return parse_all(g.all);
+      if (*done) {
+        ++exchanges_;
+        return parse_all(g.all);
+      }
     }
     append_to(fds);
     if (std::chrono::steady_clock::now() >= deadline) return late_ranks(g);

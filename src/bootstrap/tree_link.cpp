@@ -81,7 +81,7 @@ Result<bool> TreeLink::read_header(size_t max_data_bytes) {
   const int version = r.u8(), type = r.u8();
   (void)r.u16();
   payload_bytes_ = r.u32();
-  const bool known = type >= static_cast<int>(FrameType::kGather) && type <= static_cast<int>(FrameType::kStanding);
+  const bool known = type >= static_cast<int>(FrameType::kGather) && type <= static_cast<int>(FrameType::kGivenUp);
   const bool is_data = type <= static_cast<int>(FrameType::kAll);
   if (version != kBootstrapVersion || !known || payload_bytes_ > (is_data ? max_data_bytes : kMaxNoticeBytes))
     return make_error(twohopInternalError, "malformed control frame: version {}, type {}, {} bytes", version, type,

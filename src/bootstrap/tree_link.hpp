@@ -16,6 +16,7 @@ enum class FrameType : uint8_t {
   kGoodbye = 4,   // the rank at the other end has left; it still relays while its process lives
   kAsk = 6,       // where does everybody stand?
   kStanding = 7,  // where one rank stands
+  kGivenUp = 8,   // what all wait for outside of exchanges is in vain
   kDone = 5,      // all ranks on the other end's side have left: nothing to relay to them any more
 };
 

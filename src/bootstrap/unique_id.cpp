@@ -97,7 +97,7 @@ Result<UniqueIdContent> decode(const twohopUniqueId& id) {
 Result<twohopUniqueId> make_unique_id(const Options& options) {
   auto interface = choose_interface(options.socket_ifname);
   if (!interface) return interface.error();
-  auto listener = listen_on(*interface);
+  auto listener = listen_on(interface->address);
   if (!listener) return listener.error();
   auto address = local_address(listener->get());
   if (!address) return address.error();

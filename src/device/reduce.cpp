@@ -22,6 +22,8 @@ static_assert(twohopFloat16 == 6 && twohopBfloat16 == 9 && twohopFloat8e5m2 == 1
 
 const KernelTable* kernels(Isa isa) {
   switch (isa) {
+    case Isa::kAvx512Fp16:
+      return avx512fp16_kernels();
     case Isa::kAvx512:
       return avx512_kernels();
     case Isa::kAvx2:
@@ -37,12 +39,19 @@ bool cpu_has_f16c() {  // not a name that every compiler's __builtin_cpu_support
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
+bool cpu_has_fp16() {  // likewise; its registers are AVX-512's, so that what saves those saves its own
+  constexpr unsigned kAvx512Fp16 = 1u << 23;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kAvx512Fp16) != 0;
+}
 bool cpu_has(Isa isa) {
   if (isa == Isa::kScalar) return true;
   const bool avx2 = __builtin_cpu_supports("avx2") && cpu_has_f16c();
   if (isa == Isa::kAvx2) return avx2;
-  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  if (isa == Isa::kAvx512) return avx512;
+  return avx512 && cpu_has_fp16();
 }
 #else
 bool cpu_has(Isa isa) {
@@ -50,7 +59,7 @@ bool cpu_has(Isa isa) {
 }
 #endif
 
-constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512};  // slowest first
+constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Fp16};  // slowest first
 
 std::string supported_names() {
   std::string names = "auto";
@@ -73,6 +82,8 @@ bool is_floating(twohopDataType_t type) {
 
 const char* isa_name(Isa isa) {
   switch (isa) {
+    case Isa::kAvx512Fp16:
+      return "avx512fp16";
     case Isa::kAvx512:
       return "avx512";
     case Isa::kAvx2:

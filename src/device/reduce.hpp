@@ -27,10 +27,10 @@ Scalar load_scalar(const void* element, twohopDataType_t type);
 /// 1/n for floating types; one for integers (whose average divides at the end instead).
 Scalar reciprocal(twohopDataType_t type, uint64_t n);
 
-enum class Isa : uint8_t { kScalar, kAvx2, kAvx512 };
+enum class Isa : uint8_t { kScalar, kAvx2, kAvx512, kAvx512Fp16 };
 const char* isa_name(Isa isa);
 bool isa_supported(Isa isa);
-/// "auto", "scalar", "avx2", "avx512" (TWOHOP_REDUCE_ISA); an error when this CPU lacks it.
+/// "auto", "scalar", "avx2", "avx512", "avx512fp16" (TWOHOP_REDUCE_ISA); an error when this CPU lacks it.
 Result<Isa> choose_isa(const std::string& name);
 
 /// Never null for valid arguments.

@@ -32,9 +32,10 @@ struct KernelTable {
   ReduceFn kernel[TWOHOP_NUM_DATATYPES][kMathOps];
 };
 
-/// One instruction set each; null when this build has none for it (another processor family).
+/// One instruction set each; null when this build has none for it (another processor family, an old compiler).
 const KernelTable* scalar_kernels();
 const KernelTable* avx2_kernels();
 const KernelTable* avx512_kernels();
+const KernelTable* avx512fp16_kernels();
 
 }  // namespace twohop

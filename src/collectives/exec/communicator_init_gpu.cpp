@@ -13,6 +13,16 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// Who copies between GPU memory and host memory, and why there is anything to copy.
+std::string copies_text(const GpuExecution& gpu, bool wanted) {
+  if (!gpu.copies_through_host())
+    return fmt::format("no data goes through host memory, so that TWOHOP_USE_CUDA_MEMCPY={:d} changes nothing", wanted);
+  return fmt::format("{} between GPU memory and {} in host memory (TWOHOP_USE_CUDA_MEMCPY={:d})",
+                     wanted ? "a copy engine copies" : "the kernels copy",
+                     gpu.node().placement().windows_on_gpu ? "what the network sends and receives" : "the windows",
+                     wanted);
+}
+
 const char* network_text(const Endpoint* endpoint, const GpuPlacement& placement) {
   if (!endpoint) return "not needed";
   return placement.inboxes_on_gpu ? "by GPUDirect RDMA" : "through host memory";
@@ -74,7 +84,9 @@ Result<> CommunicatorInit::set_up_gpus() {
   gpu_.cluster = &comm_->cluster_;
   gpu_.rank = rank_;
   gpu_.tables = tables_;
+  gpu_.algorithms = comm_->tuning_.reachable(comm_->cluster_);
   gpu_.limits = comm_->limits_;
+  gpu_.use_memcpy = options_.use_cuda_memcpy != 0;
   if (comm_->cluster_.nnodes() == 1) gpu_.endpoint.reset();
   for (auto step : {&CommunicatorInit::gather_gpu_memory, &CommunicatorInit::divide_gpu_lanes,
                     &CommunicatorInit::make_gpu_execution}) {
@@ -221,9 +233,15 @@ Result<> CommunicatorInit::make_gpu_execution() {
   if (auto all = share(done ? Result<Json>(Json(rank_)) : Result<Json>(done.error())); !all) return all.error();
   if (comm_->gpu_->endpoint()) done = while_listening(&CommunicatorInit::connect_gpu_links);
   if (done) done = comm_->gpu_->begin(comm_->gpu_hooks());
+  if (!done) {  // others may wait for this rank's connections, or for its word on one
+    comm_->control_->give_up(done.error());
+    comm_->gpu_.reset();
+  }
   if (auto all = share(done ? Result<Json>(Json(rank_)) : Result<Json>(done.error())); !all) return all.error();
   log_info("rank {}: GPU {}, windows in {} memory, network {}", rank_, comm_->gpu_->device(),
            placement.windows_on_gpu ? "GPU" : "host", network_text(comm_->gpu_->endpoint(), placement));
+  log_info("rank {}: GPU {}: {}", rank_, comm_->gpu_->device(),
+           copies_text(*comm_->gpu_, options_.use_cuda_memcpy != 0));
   return {};
 }
 

@@ -21,7 +21,7 @@ Result<> CommunicatorInit::while_listening(Result<> (CommunicatorInit::*step)())
   if (done) return done;
   if (done.error().scope == Scope::kPeer)
     (void)wait_for_fd(fd, POLLIN, std::min(deadline_, std::chrono::steady_clock::now() + kGraceTime));
-  const auto cause = (*alarm)->failure();
+  const auto cause = (*alarm)->cause();
   return cause ? Result<>(*cause) : done;
 }
 

@@ -9,11 +9,19 @@
 #include "device/flags.hpp"
 
 namespace twohop {
+namespace {
+
+/// Sweeps that find nothing before it is asked whether ranks are gone or make another call. They are what small calls
+/// wait with; a rank that sleeps has passed them.
+constexpr uint32_t kSweepsBeforeLook = 16;
+
+}  // namespace
+
 Execution::Execution(ExecutionContext context) : c_(std::move(context)), one_shot_(find_algorithm("one-shot")) {
   static_assert(kMaxReduceSources <= 64, "a bit for each rank of a node");
   const LinkTable& mine = c_.tables[c_.node->me()];
-  out_start_.resize(mine.out.size());
-  in_start_.resize(mine.in.size());
+  for (size_t i = 0; i < mine.out.size(); ++i) out_.push_back({.link = &c_.endpoint->out(i)});
+  for (size_t i = 0; i < mine.in.size(); ++i) in_.push_back({.link = &c_.endpoint->in(i)});
 }
 
 /// Whether this rank's input goes on the wire from where it lies: it is registered, no other rank of the node needs it
@@ -51,6 +59,7 @@ void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   divisor_ = divisor_of(call, c_.cluster->nranks());
   unverified_ = (~uint64_t{0} >> (64 - c_.node->size())) & ~(uint64_t{1} << c_.node->me());
   opened_ = false;
+  empty_sweeps_ = 0;
   error_.reset();
   lanes_.clear();
   small_ = is_small(call, choice);
@@ -66,10 +75,10 @@ void Execution::start(const Call& call, const Choice& choice, uint64_t number) {
   set_lanes();
   // Links stand in the order of their channels, as many in each.
   const auto all_channels = static_cast<size_t>(c_.limits.max_channels), used = static_cast<size_t>(layout_.channels());
-  out_used_ = out_start_.size() / all_channels * used;
-  in_used_ = in_start_.size() / all_channels * used;
-  for (size_t i = 0; i < out_used_; ++i) out_start_[i].begin(number_, c_.endpoint->out(i).posted);
-  for (size_t i = 0; i < in_used_; ++i) in_start_[i].begin(number_, c_.endpoint->in(i).released);
+  out_used_ = out_.size() / all_channels * used;
+  in_used_ = in_.size() / all_channels * used;
+  for (size_t i = 0; i < out_used_; ++i) out_[i].begin(number_, out_[i].link->posted);
+  for (size_t i = 0; i < in_used_; ++i) in_[i].begin(number_, in_[i].link->released);
 }
 
 void Execution::set_lanes() {
@@ -103,7 +112,7 @@ Result<Execution::Progress> Execution::progress() {
   if (!opened_) open();
   bool some = false;
   for (Lane& lane : lanes_)
-    if (lane.steps) some |= advance(lane);
+    if (lane.steps && !stands(lane)) some |= advance(lane);
   if (c_.endpoint) {
     if (auto flushed = c_.endpoint->flush(); !flushed) return flushed.error();
     auto polled = c_.endpoint->poll();
@@ -111,7 +120,9 @@ Result<Execution::Progress> Execution::progress() {
     some |= *polled;
     if (c_.trace) c_.trace->look_at_links();
   }
-  if (!some) {
+  if (some) {
+    empty_sweeps_ = 0;
+  } else if (++empty_sweeps_ > kSweepsBeforeLook) {
     verify_all();
     look_for_departed();
   }
@@ -124,16 +135,30 @@ Result<Execution::Progress> Execution::progress() {
   return some ? Progress::kSome : Progress::kNothing;
 }
 
+/// Still blocked by what it waited for when it was last looked at?
+bool Execution::stands(const Lane& lane) {
+  return lane.awaited && !reached(load_acquire(lane.awaited), lane.awaited_count);
+}
+
+/// Has the word reached the count? If not, the lane stands until it has.
+bool Execution::await(Lane& lane, const uint64_t* word, uint64_t count) {
+  const bool there = reached(load_acquire(word), count);
+  lane.awaited = there ? nullptr : word;
+  lane.awaited_count = count;
+  return there;
+}
+
 /// Advances a lane until it blocks or has moved one chunk, so that all lanes and the network get their turn.
 bool Execution::advance(Lane& lane) {
+  const std::span<const BoundStep> steps = *lane.steps;
   bool some = false;
   Outcome outcome = Outcome::kCheap;
   while (outcome == Outcome::kCheap && lane.steps) {
-    const BoundStep& s = (*lane.steps)[lane.pc];
+    const BoundStep& s = steps[lane.pc];
     outcome = c_.trace ? traced_step(lane, s) : step(lane, s);
     if (outcome == Outcome::kBlocked) break;
     some = true;
-    if (++lane.pc < lane.steps->size()) continue;
+    if (++lane.pc < steps.size()) continue;
     lane.pc = 0;
     if (++lane.round < layout_.rounds()) continue;
     lane.steps = nullptr;
@@ -168,30 +193,30 @@ Execution::Outcome Execution::step(Lane& lane, const BoundStep& s) {
   }
 }
 
-bool Execution::wait_is_over(const Lane& lane, const BoundStep& s) {
+bool Execution::wait_is_over(Lane& lane, const BoundStep& s) {
   const int64_t target = s.target.at(lane.round);
   if (target <= 0) return true;
   const auto count = static_cast<uint64_t>(target);
-  if (s.kind == StepKind::kSent) return c_.endpoint->out(s.link).sent >= out_start_[s.link].now + count;
+  if (s.kind == StepKind::kSent) return await(lane, &out_[s.link].link->sent, out_[s.link].now + count);
   if (s.kind == StepKind::kArrive)
-    return c_.endpoint->in(s.link).arrived >= in_start_[s.link].now + count && verify_in_link(s.link);
-  return reached(load_acquire(s.counter), tag_of(number_, count)) && verify_local(s.local);
+    return await(lane, &in_[s.link].link->arrived, in_[s.link].now + count) && verify_in_link(s.link);
+  return await(lane, s.counter, tag_of(number_, count)) && verify_local(s.local);
 }
 
 /// What other links have put into the inbox before the last call has been released; in the last call it went to the
 /// other half, and in this one none of them is used.
 bool Execution::inbox_is_free(const BoundStep& s) const {
   for (uint32_t i = s.first_sharing; i < s.first_sharing + s.sharing; ++i)
-    if (c_.endpoint->out(i).consumed < out_start_[i].before_last) return false;
+    if (out_[i].link->consumed < out_[i].before_last) return false;
   return true;
 }
 
-bool Execution::put(const Lane& lane, const BoundStep& s) {
+bool Execution::put(Lane& lane, const BoundStep& s) {
   const auto number = static_cast<uint64_t>(s.target.at(lane.round));
   const auto slots = static_cast<uint64_t>(schedule_->frame.put_slots);
-  const LinkStart& start = out_start_[s.link];
-  const uint64_t must_be_consumed = number < slots ? start.before_last : start.now + number - slots + 1;
-  if (c_.endpoint->out(s.link).consumed < must_be_consumed) return false;
+  const LinkEnd<OutLink>& out = out_[s.link];
+  const uint64_t must_be_consumed = number < slots ? out.before_last : out.now + number - slots + 1;
+  if (!await(lane, &out.link->consumed, must_be_consumed)) return false;
   if (number == 0 && !inbox_is_free(s)) return false;
 
   PutPiece pieces[2];
@@ -231,7 +256,7 @@ void Execution::reduce(const Lane& lane, const BoundStep& s) {
 bool Execution::sources_sent() const {
   if (!c_.endpoint) return true;
   for (size_t i = 0; i < out_used_; ++i)
-    if (c_.endpoint->out(i).sent != c_.endpoint->out(i).posted) return false;
+    if (out_[i].link->sent != out_[i].link->posted) return false;
   return !c_.endpoint->output_pending();
 }
 

@@ -59,6 +59,10 @@ class Execution {
  private:
   struct Lane {
     const std::vector<BoundStep>* steps = nullptr;
+    // What the step that blocks the lane waits for; not known: null. Most lanes of a sweep stand, and looking at this
+    // is all that they cost then.
+    const uint64_t* awaited = nullptr;
+    uint64_t awaited_count = 0;
     std::atomic<uint64_t>* counter = nullptr;
     size_t pc = 0;
     int64_t round = 0;
@@ -70,9 +74,11 @@ class Execution {
     int64_t seen_round = -1;
     std::chrono::steady_clock::time_point still_since{};
   };
-  /// Puts of a link when the call before this one began, and when this one did. Calls that do not use the link do not
-  /// touch it, and have put nothing.
-  struct LinkStart {
+  /// A link, and its puts when the call before this one began, and when this one did. Calls that do not use the link do
+  /// not touch it, and have put nothing.
+  template <class Link>
+  struct LinkEnd {
+    const Link* link = nullptr;
     uint64_t before_last = 0, now = 0, call = 0;
     void begin(uint64_t number, uint64_t puts) {
       before_last = call + 1 == number ? now : puts;
@@ -91,14 +97,16 @@ class Execution {
   const BoundSchedule& schedule_for(const Algorithm& algorithm, const Call& call);
   bool sends_directly(const Call& call) const;
   void open();
+  static bool stands(const Lane& lane);
+  static bool await(Lane& lane, const uint64_t* word, uint64_t count);
   bool advance(Lane& lane);
   Outcome step(Lane& lane, const BoundStep& s);
   Outcome traced_step(Lane& lane, const BoundStep& s);
   void trace_call();
   void trace_small(Trace::Kind kind, uint64_t begin_ns, uint64_t bytes);
-  bool wait_is_over(const Lane& lane, const BoundStep& s);
+  bool wait_is_over(Lane& lane, const BoundStep& s);
   bool inbox_is_free(const BoundStep& s) const;
-  bool put(const Lane& lane, const BoundStep& s);
+  bool put(Lane& lane, const BoundStep& s);
   void copy(const Lane& lane, const BoundStep& s);
   void reduce(const Lane& lane, const BoundStep& s);
   bool sources_sent() const;
@@ -139,9 +147,11 @@ class Execution {
   bool scaled_ = false;
   uint64_t divisor_ = 1;
   size_t element_bytes_ = 1;
-  uint64_t unverified_ = 0;  // a bit for each rank of the node whose notice has not been compared
-  std::vector<LinkStart> out_start_, in_start_;
+  uint64_t unverified_ = 0;            // a bit for each rank of the node whose notice has not been compared
+  std::vector<LinkEnd<OutLink>> out_;  // by number of the link
+  std::vector<LinkEnd<InLink>> in_;
   size_t out_used_ = 0, in_used_ = 0;  // the links of the call's channels: these first ones
+  uint32_t empty_sweeps_ = 0;          // since something moved
   std::optional<Error> error_;
 };
 

@@ -84,10 +84,10 @@ int Execution::blocking_rank(const Lane& lane) const {
     case StepKind::kWait:
       return s.local == c_.node->me() ? -1 : c_.cluster->peers_of(c_.rank)[s.local];
     case StepKind::kArrive:
-      return c_.endpoint->in(s.link).id.src;
+      return in_[s.link].link->id.src;
     case StepKind::kPut:
     case StepKind::kSent:
-      return c_.endpoint->out(s.link).id.dst;
+      return out_[s.link].link->id.dst;
     default:
       return -1;
   }

@@ -23,7 +23,7 @@ bool Execution::verify_local(int local) {
 }
 
 bool Execution::verify_in_link(size_t link) {
-  const InLink& in = c_.endpoint->in(link);
+  const InLink& in = *in_[link].link;
   const CallTag& tag = in.tags[number_ % in.tags.size()];
   if (tag.call != number_) return false;
   if (tag.signature == signature_) return true;
@@ -51,12 +51,10 @@ void Execution::look_for_departed() {
       return departed(c_.cluster->peers_of(c_.rank)[i]);
   }
   for (const Lane& lane : lanes_) {
-    if (!lane.steps || !c_.endpoint || !opened_) continue;
+    if (!lane.steps || !opened_) continue;
     const BoundStep& s = (*lane.steps)[lane.pc];
-    if (s.kind == StepKind::kArrive && c_.endpoint->in(s.link).peer_left)
-      return departed(c_.endpoint->in(s.link).id.src);
-    if (s.kind == StepKind::kPut && c_.endpoint->out(s.link).peer_left)
-      return departed(c_.endpoint->out(s.link).id.dst);
+    if (s.kind == StepKind::kArrive && in_[s.link].link->peer_left) return departed(in_[s.link].link->id.src);
+    if (s.kind == StepKind::kPut && out_[s.link].link->peer_left) return departed(out_[s.link].link->id.dst);
   }
 }
 

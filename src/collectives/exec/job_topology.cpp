@@ -7,6 +7,7 @@
 
 #include "base/file_name.hpp"
 #include "base/log.hpp"
+#include "base/socket.hpp"
 #include "topology/compare.hpp"
 #include "topology/live.hpp"
 #include "topology/load.hpp"
@@ -57,6 +58,22 @@ struct Known {
   }
 };
 
+/// 0 where it is not known: what a virtual interface says of itself is not true of what it sends through.
+double speed_of_socket_interface(const Options& options, const topology::Machine& machine) {
+  const auto interface = choose_interface(options.socket_ifname);
+  if (!interface) return 0;  // who needs it says so
+  for (const topology::NetPort& net : machine.nets) {
+    const bool real = net.kind == topology::NetKind::kRdma || net.kind == topology::NetKind::kPhysical;
+    if (real && (net.name == interface->name || net.interface == interface->name)) return net.gbit_per_s;
+  }
+  return 0;
+}
+
+/// 0 where one is not known.
+double slowest(const std::vector<double>& rates) {
+  return rates.empty() ? 0 : *std::min_element(rates.begin(), rates.end());
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const LocalTopology>> learn_topology(const Options& options) {
@@ -101,6 +118,7 @@ JobTopology::Json JobTopology::message() const {
           {"summary", s.summary},
           {"rails", s.rails},
           {"speeds", s.gbit_per_s},
+          {"socket speed", speed_of_socket_interface(options_, local_->machine)},
           {"rejected", s.rejected_ports},
           {"reasons", s.rejected_reasons},
           {"cpus on", numa_of_this_process(local_->machine)}};
@@ -120,6 +138,7 @@ Result<> JobTopology::settle_checked(int rank, const std::vector<Json>& all) {
   std::vector<std::string> machines;
   std::vector<topology::NodeSummary> nodes;
   std::vector<int> cpu_numas;
+  std::vector<double> rails, sockets;  // their speeds, by machine
   for (size_t r = 0; r < all.size(); ++r) {
     const auto id = all[r].at("machine").get<std::string>();
     if (id == machine_id_) {
@@ -137,10 +156,14 @@ Result<> JobTopology::settle_checked(int rank, const std::vector<Json>& all) {
     all[r].at("summary").get_to(s.summary);
     all[r].at("rails").get_to(s.rails);
     all[r].at("speeds").get_to(s.gbit_per_s);
+    rails.push_back(slowest(s.gbit_per_s));
+    sockets.push_back(all[r].at("socket speed").get<double>());
     all[r].at("rejected").get_to(s.rejected_ports);
     all[r].at("reasons").get_to(s.rejected_reasons);
   }
   job_ = topology::number_rails(nodes);
+  rail_gbit_per_s_ = slowest(rails);
+  socket_gbit_per_s_ = slowest(sockets);
   const auto places = topology::place_ranks(local_->machine, local_->choice, cpu_numas);
   if (places.empty()) return {};
   place_ = places[static_cast<size_t>(local_rank_)];

@@ -42,6 +42,9 @@ class JobTopology {
 
   /// After settle():
   RailPlan rail_plan() const;
+  /// Of the slowest rail, and of the slowest interface that sockets use, of any machine; 0 where one does not know.
+  double rail_gbit_per_s() const { return rail_gbit_per_s_; }
+  double socket_gbit_per_s() const { return socket_gbit_per_s_; }
   /// Of the rank's GPU or rail; none where TWOHOP_NUMA_BIND=0.
   NumaBinding binding() const;
   /// Says once per machine what was found, once per job how the machines differ, and writes TWOHOP_TOPO_DUMP_FILE.
@@ -56,6 +59,7 @@ class JobTopology {
   topology::RankPlace place_;
   topology::ClusterRails job_;
   size_t node_ = 0;  // of this rank's machine, in job_
+  double rail_gbit_per_s_ = 0, socket_gbit_per_s_ = 0;
   int rank_ = 0, local_rank_ = 0;
 };
 

@@ -17,6 +17,7 @@ constexpr int kMostRanksForAll = 128;
 /// Beyond so many, so many of the nodes stand for all.
 constexpr int kMostRanks = 512;
 constexpr std::string_view kBuiltInModel = "built-in", kNoModel = "none";
+constexpr double kPayloadShare = 0.96;                                      // of a rail's rate
 constexpr uint64_t kStepsForAllReduce = 300'000, kStepsForOthers = 60'000;  // walked: a few milliseconds
 
 Result<std::string> read_file(const char* variable, const std::string& path) {
@@ -44,6 +45,7 @@ Result<NetworkModel> model_for(const Options& options, const TuningPlace& place)
   const NetworkModel* known = find_builtin_model(loopback ? "loopback" : place.net);
   NetworkModel model = known ? *known : NetworkModel();
   model.rails = std::clamp<int64_t>(place.rails, 1, 64);
+  if (place.rail_gbit_per_s > 0) model.rail_gbytes_per_s = kPayloadShare * place.rail_gbit_per_s / 8;
   model.cores = std::max<int64_t>(1, place.cores);
   // All on one machine: 0 means that.
   model.nodes_per_machine = place.machines > 1 ? (place.cluster->nnodes() + place.machines - 1) / place.machines : 0;
@@ -94,8 +96,10 @@ Result<std::string> make_tuning(const Selection& selection, const Options& optio
     table.rows.insert(table.rows.end(), part.rows.begin(), part.rows.end());
   }
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-  log_info("tuner: {} rows for {} ranks on {} nodes by model \"{}\" in {:.1f} ms, {} steps walked", table.rows.size(),
-           place.cluster->nranks(), place.cluster->nnodes(), model->name, took.count(), predictor.steps_walked());
+  log_info(
+      "tuner: {} rows for {} ranks on {} nodes by model \"{}\", {:.1f} Gbit/s a rail, in {:.1f} ms, {} steps walked",
+      table.rows.size(), place.cluster->nranks(), place.cluster->nnodes(), model->name, model->rail_gbytes_per_s * 8,
+      took.count(), predictor.steps_walked());
   std::string text = format_tuner_table(table);
   log_debug("tuner: {}", text);
   return text;

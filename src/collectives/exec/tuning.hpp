@@ -15,10 +15,11 @@ namespace twohop {
 struct TuningPlace {
   const Cluster* cluster = nullptr;
   LayoutLimits limits;
-  std::string_view net;  // of the endpoint: which built-in model is meant
-  int64_t rails = 1;     // of a node
-  int64_t machines = 1;  // that the nodes are on
-  int64_t cores = 1;     // of this machine
+  std::string_view net;        // of the endpoint: which built-in model is meant
+  int64_t rails = 1;           // of a node
+  int64_t machines = 1;        // that the nodes are on
+  int64_t cores = 1;           // of this machine
+  double rail_gbit_per_s = 0;  // 0: not known, as the built-in model has it
 };
 
 /// On rank 0: the table's text; empty where the selection leaves no choice, and where the user wants no model. Errors

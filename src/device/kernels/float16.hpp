@@ -3,6 +3,10 @@
 
 #include "device/kernels/small_float_sum.hpp"
 
+#ifdef __AVX512FP16__
+#include "device/kernels/float16_pair.hpp"
+#endif
+
 namespace twohop {
 namespace {
 
@@ -15,17 +19,19 @@ struct Float16 {
     acc[0] = widen_float16(p);
     acc[1] = widen_float16(p + kVectorBytes / 2);
   }
+  static constexpr bool kStoresNoNan = true;
   [[gnu::always_inline]] static void store(std::byte* p, const Acc* acc) {
-    if (any_nan(acc[0], acc[1])) [[unlikely]] {
-      narrow_float16(p, canonical(acc[0]));
-      narrow_float16(p + kVectorBytes / 2, canonical(acc[1]));
-    } else {
-      narrow_float16(p, acc[0]);
-      narrow_float16(p + kVectorBytes / 2, acc[1]);
-    }
+    narrow_float16(p, acc[0]);
+    narrow_float16(p + kVectorBytes / 2, acc[1]);
   }
 };
+#ifdef __AVX512FP16__
+struct Float16Sum : Float16 {
+  using ForTwo = Float16Pair;
+};
+#else
 using Float16Sum = Float16;
+#endif
 #else
 using Float16 = Float16Bits;
 using Float16Sum = SmallFloatSum<Float16Bits>;

@@ -1,6 +1,6 @@
 // How elements of each type are held while they are folded: load() widens kVectorBytes of elements into kParts
-// accumulator vectors, store() rounds them back. The order of the lanes is the format's own business, as long as load
-// and store agree; no shuffles are needed then.
+// accumulator vectors, store() rounds them back (where kStoresNoNan says so, NaN is canonical before). The order of the
+// lanes is the format's own business, as long as load and store agree; no shuffles are needed then.
 #pragma once
 
 #include "device/kernels/isa.hpp"
@@ -51,21 +51,16 @@ struct Bfloat16 {
     acc[0] = as<F32>(pair << 16);
     acc[1] = as<F32>(pair & 0xffff0000u);
   }
-  [[gnu::always_inline]] static void store(std::byte* p, const Acc* acc) {
-    if (any_nan(acc[0], acc[1])) [[unlikely]] {
-      twohop::store(p, rounded(canonical(acc[0]), canonical(acc[1])));
-    } else {
-      twohop::store(p, rounded(acc[0], acc[1]));
-    }
-  }
+  static constexpr bool kStoresNoNan = true;
+  [[gnu::always_inline]] static void store(std::byte* p, const Acc* acc) { twohop::store(p, rounded(acc[0], acc[1])); }
 
  private:
   // To nearest even, both parts at once in 16-bit lanes: up when the half cut off is more than half of the last bit, or
   // is just that and the bit is odd.
   [[gnu::always_inline]] static U16 rounded(F32 a, F32 b) {
     const U32 even = as<U32>(a), odd = as<U32>(b);
-    const U16 kept = as<U16>(merge(0xffff, even >> 16, odd));
-    const U16 cut = as<U16>(merge(0xffff, even, odd << 16));
+    const U16 kept = as<U16>(high_halves(even, odd));
+    const U16 cut = as<U16>(low_halves(even, odd));
     return increment_above_half(kept, cut | (kept & 1));
   }
 };

@@ -21,6 +21,14 @@ namespace {
   return (a & mask) | (b & ~mask);
 }
 
+[[gnu::always_inline]] inline U32 high_halves(U32 low, U32 high) {
+  return merge(0xffff, low >> 16, high);
+}
+
+[[gnu::always_inline]] inline U32 low_halves(U32 low, U32 high) {
+  return merge(0xffff, low, high << 16);
+}
+
 [[gnu::always_inline]] inline U16 increment_above_half(U16 v, U16 x) {
   return v - as<U16>(as<I16>(x ^ 0x8000) > 0);  // signed, since there is no unsigned comparison
 }
@@ -31,6 +39,12 @@ namespace {
 
 [[gnu::always_inline]] inline bool any_nan(F32 a, F32 b) {
   return _mm256_movemask_ps(_mm256_cmp_ps(as<__m256>(a), as<__m256>(b), _CMP_UNORD_Q)) != 0;
+}
+
+[[gnu::always_inline]] inline bool any_nan(F32 a, F32 b, F32 c, F32 d) {
+  const __m256 ab = _mm256_cmp_ps(as<__m256>(a), as<__m256>(b), _CMP_UNORD_Q);
+  const __m256 cd = _mm256_cmp_ps(as<__m256>(c), as<__m256>(d), _CMP_UNORD_Q);
+  return _mm256_movemask_ps(_mm256_or_ps(ab, cd)) != 0;
 }
 
 [[gnu::always_inline]] inline F32 widen_float16(const std::byte* p) {

@@ -20,6 +20,14 @@ namespace {
   return (a & mask) | (b & ~mask);
 }
 
+[[gnu::always_inline]] inline U32 high_halves(U32 low, U32 high) {
+  return merge(0xffff, low >> 16, high);
+}
+
+[[gnu::always_inline]] inline U32 low_halves(U32 low, U32 high) {
+  return merge(0xffff, low, high << 16);
+}
+
 [[gnu::always_inline]] inline U16 increment_above_half(U16 v, U16 x) {
   return v - as<U16>(as<I16>(x ^ 0x8000) > 0);  // signed, since there is no unsigned comparison
 }
@@ -32,6 +40,10 @@ namespace {
 
 [[gnu::always_inline]] inline bool any_nan(F32 a, F32 b) {
   return any(as<U32>(a != a) | as<U32>(b != b), ~0u);
+}
+
+[[gnu::always_inline]] inline bool any_nan(F32 a, F32 b, F32 c, F32 d) {
+  return any_nan(a, b) || any_nan(c, d);
 }
 
 }  // namespace

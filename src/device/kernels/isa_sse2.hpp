@@ -21,6 +21,14 @@ namespace {
   return (a & mask) | (b & ~mask);
 }
 
+[[gnu::always_inline]] inline U32 high_halves(U32 low, U32 high) {
+  return merge(0xffff, low >> 16, high);
+}
+
+[[gnu::always_inline]] inline U32 low_halves(U32 low, U32 high) {
+  return merge(0xffff, low, high << 16);
+}
+
 [[gnu::always_inline]] inline U16 increment_above_half(U16 v, U16 x) {
   return v - as<U16>(as<I16>(x ^ 0x8000) > 0);  // signed, since there is no unsigned comparison
 }
@@ -32,6 +40,11 @@ namespace {
 
 [[gnu::always_inline]] inline bool any_nan(F32 a, F32 b) {
   return _mm_movemask_ps(_mm_cmpunord_ps(as<__m128>(a), as<__m128>(b))) != 0;
+}
+
+[[gnu::always_inline]] inline bool any_nan(F32 a, F32 b, F32 c, F32 d) {
+  const __m128 ab = _mm_cmpunord_ps(as<__m128>(a), as<__m128>(b)), cd = _mm_cmpunord_ps(as<__m128>(c), as<__m128>(d));
+  return _mm_movemask_ps(_mm_or_ps(ab, cd)) != 0;
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 
 #include "device/kernels/divide.hpp"
 #include "device/kernels/float16.hpp"
+#include "device/kernels/float8.hpp"
 #include "device/kernels/formats.hpp"
 #include "device/kernels/fp_mode.hpp"
 #include "device/kernels/ordered.hpp"
 #include "device/kernels/reduce_loops.hpp"
-#include "device/kernels/small_float_sum.hpp"
 
 namespace twohop {
 namespace {
@@ -67,9 +67,9 @@ constexpr KernelTable make_table() {
   fill_floats<float, Float32, Float32, OrderedFloat32<true>, OrderedFloat32<false>>(t.kernel[twohopFloat32]);
   fill_floats<double, Float64, Float64, OrderedFloat64<true>, OrderedFloat64<false>>(t.kernel[twohopFloat64]);
   fill_floats<Bits16, Bfloat16, Bfloat16, OrderedBfloat16<true>, OrderedBfloat16<false>>(t.kernel[twohopBfloat16]);
-  fill_floats<Bits8, Float8e4m3, SmallFloatSum<Float8e4m3>, OrderedFloat8e4m3<true>, OrderedFloat8e4m3<false>>(
+  fill_floats<Bits8, Float8e4m3, Float8e4m3Sum, OrderedFloat8e4m3<true>, OrderedFloat8e4m3<false>>(
       t.kernel[twohopFloat8e4m3]);
-  fill_floats<Bits8, Float8e5m2, SmallFloatSum<Float8e5m2>, OrderedFloat8e5m2<true>, OrderedFloat8e5m2<false>>(
+  fill_floats<Bits8, Float8e5m2, Float8e5m2Sum, OrderedFloat8e5m2<true>, OrderedFloat8e5m2<false>>(
       t.kernel[twohopFloat8e5m2]);
   return t;
 }

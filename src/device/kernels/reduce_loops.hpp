@@ -2,10 +2,33 @@
 #pragma once
 
 #include "device/kernels/fold.hpp"
+#include "device/kernels/formats.hpp"
 #include "device/reduce_types.hpp"
 
 namespace twohop {
 namespace {
+
+/// Formats of one operation only, which say themselves how to fold.
+template <class Format>
+concept FoldsItself = requires(typename Format::Acc* acc) {
+  Format::fold(acc, acc);
+};
+/// Formats that do not get every sum right name the one to use where they do not.
+template <class Format>
+concept HasFallback = requires {
+  typename Format::Fallback;
+};
+/// Those that can tell by the elements of the sources,
+template <class Format>
+concept JudgesSources = requires(const std::byte* p, U32 so_far) {
+  Format::special(p, so_far);
+};
+/// and those that can tell by the results: try_store() is false then, and has written none of them. They say how many
+/// vectors it takes at most.
+template <class Format>
+concept JudgesResults = requires(std::byte* p, const typename Format::Acc* acc) {
+  Format::template try_store<1>(p, acc);
+};
 
 /// kUnroll vectors of elements in registers.
 template <class Format, int kUnroll>
@@ -18,15 +41,30 @@ struct Block {
   [[gnu::always_inline]] void load(const std::byte* p) {
     for (int u = 0; u < kUnroll; ++u) Format::load(p + u * kVectorBytes, acc + u * Format::kParts);
   }
-  [[gnu::always_inline]] void store(std::byte* p) const {
+  [[gnu::always_inline]] void store(std::byte* p) {
+    if constexpr (requires { Format::kStoresNoNan; }) {
+      if (any_nan()) [[unlikely]]  // one test for all vectors, since there hardly ever is any
+        for (int v = 0; v < kVectors; ++v) acc[v] = canonical(acc[v]);
+    }
     for (int u = 0; u < kUnroll; ++u) Format::store(p + u * kVectorBytes, acc + u * Format::kParts);
   }
   template <class Op>
   [[gnu::always_inline]] void fold(const Block& next) {
-    for (int v = 0; v < kVectors; ++v) acc[v] = Op::template fold<T>(acc[v], next.acc[v]);
+    if constexpr (FoldsItself<Format>) {
+      for (int u = 0; u < kUnroll; ++u) Format::fold(acc + u * Format::kParts, next.acc + u * Format::kParts);
+    } else {
+      for (int v = 0; v < kVectors; ++v) acc[v] = Op::template fold<T>(acc[v], next.acc[v]);
+    }
   }
   [[gnu::always_inline]] void scale(T by) {
     for (int v = 0; v < kVectors; ++v) acc[v] = scaled<T>(acc[v], by);
+  }
+
+ private:
+  [[gnu::always_inline]] bool any_nan() const {
+    static_assert(kVectors == 2 || kVectors == 4);
+    if constexpr (kVectors == 4) return twohop::any_nan(acc[0], acc[1], acc[2], acc[3]);
+    return twohop::any_nan(acc[0], acc[1]);
   }
 };
 
@@ -47,20 +85,14 @@ struct Sources {
   const Scalar* scales;
 };
 
-/// Formats that cannot hold infinities and NaN name the format to use instead where there are any.
-template <class Format>
-concept HasFallback = requires {
-  typename Format::Fallback;
-};
-
 /// Block `at` of source s, scaled; what its format could not hold is or-ed into `special`.
 template <class Format, bool kScaled, int kUnroll>
 [[gnu::always_inline]] inline void load_block(Block<Format, kUnroll>& block, const Sources& in, int s, size_t at,
                                               U32& special) {
   const auto* src = static_cast<const std::byte*>(in.srcs[s]) + at;
   block.load(src);
-  if constexpr (HasFallback<Format>)
-    for (int u = 0; u < kUnroll; ++u) special |= Format::special(src + u * kVectorBytes);
+  if constexpr (JudgesSources<Format>)
+    for (int u = 0; u < kUnroll; ++u) special = Format::special(src + u * kVectorBytes, special);
   if constexpr (kScaled) {
     typename Format::Lane by;
     get_scale(in.scales[s], by);
@@ -79,12 +111,16 @@ template <class Format, class Op, int kSources, bool kScaled, int kUnroll>
     load_block<Format, kScaled>(next, in, s, at, special);
     result.template fold<Op>(next);
   }
-  if constexpr (HasFallback<Format>) {
+  if constexpr (JudgesSources<Format>) {
     if (any(special, Format::kSigns)) [[unlikely]]
       return false;
   }
-  result.store(dst + at);
-  return true;
+  if constexpr (JudgesResults<Format>) {
+    return Format::template try_store<kUnroll>(dst + at, result.acc);
+  } else {
+    result.store(dst + at);
+    return true;
+  }
 }
 
 /// Blocks from `at` on, to the first that does not end within `bytes` or is one for the fallback; returns where that
@@ -107,10 +143,17 @@ template <class Format, class Op, int kSources, bool kScaled, int kUnroll>
 inline size_t reduce_blocks(std::byte* dst, const Sources& in, size_t at, size_t bytes) {
   at = reduce_run<Format, Op, kSources, kScaled, kUnroll>(dst, in, at, bytes);
   if constexpr (HasFallback<Format>) {
-    constexpr size_t kStep = kUnroll * kVectorBytes;
-    while (at + kStep <= bytes) {
-      reduce_run<typename Format::Fallback, Op, 0, kScaled, kUnroll>(dst, in, at, at + kStep);
-      at = reduce_run<Format, Op, kSources, kScaled, kUnroll>(dst, in, at + kStep, bytes);
+    // Where the format fails again and again, longer and longer pieces are left to its fallback.
+    constexpr size_t kStep = kUnroll * kVectorBytes, kLongest = 64 * kStep;
+    for (size_t piece = kStep; at + kStep <= bytes;) {
+      const size_t whole = (bytes - at) / kStep * kStep, end = at + (piece < whole ? piece : whole);
+      reduce_blocks<typename Format::Fallback, Op, 0, kScaled, kUnroll>(dst, in, at, end);
+      at = reduce_run<Format, Op, kSources, kScaled, kUnroll>(dst, in, end, bytes);
+      if (at > end) {
+        piece = kStep;
+      } else if (piece < kLongest) {
+        piece *= 2;
+      }
     }
   }
   return at;
@@ -120,31 +163,52 @@ inline size_t reduce_blocks(std::byte* dst, const Sources& in, size_t at, size_t
 template <class Format, class Op, bool kScaled>
 [[gnu::noinline]] void reduce_tail(std::byte* dst, const Sources& in, size_t at, size_t bytes) {
   alignas(kVectorBytes) std::byte padded[kMaxReduceSources][kVectorBytes], result[kVectorBytes];
-  const void* srcs[kMaxReduceSources] = {};
+  const void* srcs[kMaxReduceSources];
   for (int s = 0; s < in.nsrcs; ++s) {
-    store(padded[s], Vec<uint8_t>{});
-    __builtin_memcpy(padded[s], static_cast<const std::byte*>(in.srcs[s]) + at, bytes);
+    store(padded[s], load_first(static_cast<const std::byte*>(in.srcs[s]) + at, bytes));
     srcs[s] = padded[s];
   }
   reduce_blocks<Format, Op, 0, kScaled, 1>(result, {srcs, in.nsrcs, in.scales}, 0, kVectorBytes);
-  __builtin_memcpy(dst + at, result, bytes);
+  store_first(dst + at, load<Bytes>(result), bytes);
+}
+
+/// Four accumulators: enough loads in flight, and with the second operand few enough for 16 registers.
+template <class Format>
+constexpr int unroll() {
+  if constexpr (JudgesResults<Format>) {
+    return Format::kMostVectors;
+  } else {
+    return Format::kParts < 4 ? 4 / Format::kParts : 1;
+  }
 }
 
 template <class Format, class Op, int kSources, bool kScaled>
 inline void reduce_pass(std::byte* dst, const Sources& in, size_t bytes) {
-  // Four accumulators: enough loads in flight, and with the second operand few enough for 16 registers.
-  constexpr int kUnroll = Format::kParts < 4 ? 4 / Format::kParts : 1;
+  constexpr int kUnroll = unroll<Format>();
   size_t at = 0;
   if constexpr (kUnroll > 1) at = reduce_blocks<Format, Op, kSources, kScaled, kUnroll>(dst, in, at, bytes);
   at = reduce_blocks<Format, Op, kSources, kScaled, 1>(dst, in, at, bytes);
   if (at < bytes) reduce_tail<Format, Op, kScaled>(dst, in, at, bytes - at);
 }
 
+/// What two sources are folded in: formats may name a quicker one for them.
+template <class Format>
+struct ForTwo {
+  using type = Format;
+};
+template <class Format>
+requires requires {
+  typename Format::ForTwo;
+}
+struct ForTwo<Format> {
+  using type = typename Format::ForTwo;
+};
+
 template <class Format, class Op>
 inline void reduce_plain(std::byte* dst, const Sources& in, size_t bytes) {
   switch (in.nsrcs) {
     case 2:
-      return reduce_pass<Format, Op, 2, false>(dst, in, bytes);
+      return reduce_pass<typename ForTwo<Format>::type, Op, 2, false>(dst, in, bytes);
     case 3:
       return reduce_pass<Format, Op, 3, false>(dst, in, bytes);
     case 4:

@@ -43,10 +43,10 @@ struct SmallFloatSum {
     twohop::store(p, lanes);
   }
 
-  /// Sets the sign bit of each element that is infinite or NaN.
-  [[gnu::always_inline]] static U32 special(const std::byte* p) {
+  /// so_far, with the sign bit set of each element that is infinite or NaN.
+  [[gnu::always_inline]] static U32 special(const std::byte* p, U32 so_far) {
     constexpr uint32_t kToSign = kSigns - kEachElement * uint32_t(General::kFirstSpecial);
-    return (twohop::load<U32>(p) & ~kSigns) + kToSign;
+    return so_far | ((twohop::load<U32>(p) & ~kSigns) + kToSign);
   }
 
  private:

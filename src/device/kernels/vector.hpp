@@ -19,6 +19,7 @@ struct VecOf {
 template <class T>
 using Vec = typename VecOf<T>::type;
 
+using Bytes = Vec<uint8_t>;
 using U32 = Vec<uint32_t>;
 using U16 = Vec<uint16_t>;
 using I16 = Vec<int16_t>;
@@ -47,6 +48,18 @@ template <class V>
 [[gnu::always_inline]] inline void store(std::byte* p, V v) {
   __builtin_memcpy(p, &v, sizeof v);
 }
+
+#if !defined(__AVX512BW__)  // isa_avx512.hpp has a mask for it
+/// Less than a vector, more than nothing, zeros behind; what is not asked for is not touched.
+[[gnu::always_inline]] inline Bytes load_first(const std::byte* p, size_t bytes) {
+  Bytes v{};
+  __builtin_memcpy(&v, p, bytes);
+  return v;
+}
+[[gnu::always_inline]] inline void store_first(std::byte* p, Bytes v, size_t bytes) {
+  __builtin_memcpy(p, &v, bytes);
+}
+#endif
 
 }  // namespace
 }  // namespace twohop

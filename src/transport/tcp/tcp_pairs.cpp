@@ -87,7 +87,7 @@ Result<std::unique_ptr<PairConnector>> PairConnector::create(int rank, const std
                                                              const Secret& secret) {
   auto interface = choose_interface(ifname);
   if (!interface) return interface.error();
-  auto listener = listen_on(*interface);
+  auto listener = listen_on(interface->address);
   if (!listener) return listener.error();
   auto address = local_address(listener->get());
   if (!address) return address.error();

@@ -104,7 +104,9 @@ Result<bool> Connection::send() {
     msghdr message{};
     message.msg_iov = batch_.unsent().data();
     message.msg_iovlen = batch_.unsent().size();
-    const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    // MSG_EOR: the kernel must not hold back a small batch until what was sent before it has left the host
+    // (autocorking). With a pacing congestion control (BBR) that lasted for tens of milliseconds now and then.
+    const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_EOR);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (n < 0) return lost(errno, "sending to");

@@ -119,9 +119,11 @@ void VerbsEndpoint::release(size_t in_link) {
   ++link.released;
   appended_ = true;
   InPlace& place = in_place_[in_link];
+  Qp& qp = qps_[place.credit_qp];
+  qp.owes_more = true;
   if (place.is_owed) return;
   place.is_owed = true;
-  qps_[place.credit_qp].owed.push_back(in_link);
+  qp.owed.push_back(in_link);
   mark_dirty(place.credit_qp);
 }
 
@@ -143,8 +145,8 @@ bool VerbsEndpoint::credits_due(const Qp& qp) const {
 /// Owed credits become work requests when one of them is due. They ride along for nothing when the queue pair has
 /// something to post anyway.
 void VerbsEndpoint::append_credits(Qp& qp, bool all) {
-  const bool due = all || !qp.queue.empty() || credits_due(qp);
-  if (!due) return;
+  const bool more = std::exchange(qp.owes_more, false);  // polls that have nothing new do not ask again
+  if (!all && qp.queue.empty() && !(more && credits_due(qp))) return;
   size_t kept = 0;
   for (size_t in_link : qp.owed) {
     InLink& link = in_[in_link];
@@ -165,6 +167,7 @@ void VerbsEndpoint::append_credits(Qp& qp, bool all) {
     ++counters_.credits;
   }
   qp.owed.resize(kept);
+  qp.owes_more = kept > 0;
 }
 
 /// Has anything been put to this peer that it has not consumed?
@@ -191,6 +194,10 @@ Result<> VerbsEndpoint::push(bool idle) {
   for (size_t i = 0; i < dirty_.size(); ++i) {
     Qp& qp = qps_[dirty_[i]];
     const bool left = peers_[qp.peer].left;
+    if (!idle && !left && qp.queue.empty() && !qp.owes_more) {  // owes what is not due yet, as most polls find it
+      dirty_[kept++] = dirty_[i];
+      continue;
+    }
     if (!left) append_credits(qp, idle);  // who has left needs none: all it put was consumed, as it had been told
     if (auto r = post(qp); !r) return r;
     qp.dirty = !left && (!qp.queue.empty() || !qp.owed.empty());

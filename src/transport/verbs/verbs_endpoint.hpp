@@ -43,6 +43,7 @@ struct Qp {
   uint32_t credit_threshold = 1;  // owed on all its links together, at which credits are due
   uint32_t consumed = 0;          // receives used since the last list
   std::vector<size_t> owed = {};  // in links whose credit goes over this queue pair
+  bool owes_more = false;         // than when it was last asked whether credits are due
   bool dirty = false;             // has something to post, or owes credits
   bool dead = false;              // a completion failed, or its path is not up: nothing is posted
   uint32_t receive_depth = 0;     // receives posted or used

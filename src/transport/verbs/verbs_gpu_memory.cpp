@@ -51,7 +51,7 @@ Result<std::string> VerbsEndpoint::register_gpu_memory(const GpuRegion& region, 
     return make_error(twohopSystemError, "{}; the emulated device does not reach GPU memory", reasons);
   auto done = register_on_all_rails(
       [&](Rail& rail) { return MemoryRegion::create(rail.pd, region.memory, config_.rails.ordering, 0); }, keep);
-  if (done) return std::string("nvidia-peermem");
+  if (done) return fmt::format("nvidia-peermem ({})", reasons);
   return make_error(twohopSystemError, "{}; nvidia-peermem (is the module loaded?): {}", reasons, done.error().message);
 }
 

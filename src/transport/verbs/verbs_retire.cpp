@@ -164,6 +164,7 @@ void VerbsEndpoint::drop_credit(Peer& p, const SendQueue::Unfinished& u) {
 
 void VerbsEndpoint::owe_again(Peer& p, Qp& qp, const HeldMessage& theirs) {
   const auto number = static_cast<size_t>(SendQueue::id_of(qp.receives.front().wr_id));
+  qp.owes_more = true;
   for (size_t i = 0; i < p.in.size(); ++i) {
     const auto index = static_cast<size_t>(p.in[i] - in_.data());
     InPlace& place = in_place_[index];

@@ -2,6 +2,7 @@
 #include "transport/verbs/verbs_send_queue.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 
 namespace twohop::verbs {
@@ -13,12 +14,17 @@ uint64_t now_ns() {
 }
 
 SendQueue::SendQueue(ibv_qp* qp, uint32_t id, size_t capacity, const SendRules& rules, EndpointCounters* counters)
-    : qp_(qp), id_(uint64_t{id} << kNumberBits), rules_(rules), counters_(counters), ring_(capacity) {}
+    : qp_(qp),
+      id_(uint64_t{id} << kNumberBits),
+      rules_(rules),
+      counters_(counters),
+      ring_(std::bit_ceil(capacity)),
+      mask_(ring_.size() - 1) {}
 
 Request& SendQueue::append() {
   TWOHOP_CHECK(!full(), "send queue {} of {} requests is full", id_ >> kNumberBits, ring_.size());
   if (empty()) ready_since_ns_ = now_ns();
-  Request& r = ring_[ready_ % ring_.size()];
+  Request& r = at(ready_);
   r = {};
   r.wr.wr_id = id_ | (ready_ & ((uint64_t{1} << kNumberBits) - 1));
   ++ready_;
@@ -27,7 +33,7 @@ Request& SendQueue::append() {
 
 std::vector<SendQueue::Unfinished> SendQueue::take_unfinished() {
   std::vector<Unfinished> taken;
-  for (uint64_t i = done_; i != ready_; ++i) taken.push_back({ring_[i % ring_.size()], i < posted_});
+  for (uint64_t i = done_; i != ready_; ++i) taken.push_back({at(i), i < posted_});
   done_ = posted_ = signalled_end_ = ready_;
   unfinished_bytes_ = 0;
   since_signal_ = 0;
@@ -56,7 +62,7 @@ void SendQueue::choose_signals(uint32_t count) {
   uint64_t left = 0;
   bool wanted = false, early_chosen = rules_.hold_bytes == 0;
   for (uint32_t i = count; i-- > 0;) {
-    Request& r = ring_[(posted_ + i) % ring_.size()];
+    Request& r = at(posted_ + i);
     wanted |= r.wants_done;
     const bool last = i + 1 == count;
     // An early signal in a short batch costs more completions than it gains.
@@ -65,7 +71,7 @@ void SendQueue::choose_signals(uint32_t count) {
     r.wr.send_flags = (r.wr.send_flags & ~unsigned{IBV_SEND_SIGNALED}) | (early ? unsigned{IBV_SEND_SIGNALED} : 0);
     left += r.sge.length;
   }
-  Request& last = ring_[(posted_ + count - 1) % ring_.size()];
+  Request& last = at(posted_ + count - 1);
   if (wanted || since_signal_ + count >= rules_.signal_every) {
     last.wr.send_flags |= IBV_SEND_SIGNALED;
     since_signal_ = 0;
@@ -78,10 +84,10 @@ void SendQueue::choose_signals(uint32_t count) {
 uint32_t SendQueue::chain(uint32_t count, uint64_t now) {
   uint32_t signalled = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    Request& r = ring_[(posted_ + i) % ring_.size()];
+    Request& r = at(posted_ + i);
     // Inline requests carry a pointer too; num_sge 0 has no bytes.
     r.wr.sg_list = r.wr.num_sge > 0 ? &r.sge : nullptr;
-    r.wr.next = i + 1 < count ? &ring_[(posted_ + i + 1) % ring_.size()].wr : nullptr;
+    r.wr.next = i + 1 < count ? &at(posted_ + i + 1).wr : nullptr;
     r.posted_ns = now;
     unfinished_bytes_ += r.sge.length;
     if ((r.wr.send_flags & IBV_SEND_SIGNALED) == 0) continue;
@@ -104,7 +110,7 @@ int SendQueue::post() {
     counters_->held_ns += now - ready_since_ns_;
     const uint32_t signalled = chain(count, now);
     ibv_send_wr* bad = nullptr;
-    if (const int failed = ibv_post_send(qp_, &ring_[posted_ % ring_.size()].wr, &bad)) return failed;
+    if (const int failed = ibv_post_send(qp_, &at(posted_).wr, &bad)) return failed;
     ready_since_ns_ = now_ns();  // from here on the rest waits for its own
     counters_->post_ns += ready_since_ns_ - now;
     posted_ += count;

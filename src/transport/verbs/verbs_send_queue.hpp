@@ -43,7 +43,7 @@ class SendQueue {
   /// `id` goes into the upper bits of every wr_id. `capacity`: requests that may be between append() and finished.
   SendQueue(ibv_qp* qp, uint32_t id, size_t capacity, const SendRules& rules, EndpointCounters* counters);
 
-  bool full() const { return ready_ - done_ == ring_.size(); }
+  bool full() const { return ready_ - done_ > mask_; }
   bool empty() const { return posted_ == ready_; }
   bool idle() const { return done_ == ready_; }
   size_t waiting() const { return ready_ - posted_; }
@@ -58,7 +58,7 @@ class SendQueue {
   Request& append();
   void limit_batch(uint32_t requests) { rules_.batch = requests; }
   /// The request appended last.
-  Request& last() { return ring_[(ready_ - 1) % ring_.size()]; }
+  Request& last() { return at(ready_ - 1); }
   /// Posts what is ready, in batches. Holds an incomplete batch while the wire is busy. Returns errno, 0 for success.
   int post();
 
@@ -77,9 +77,9 @@ class SendQueue {
   template <class F>
   void finish(uint64_t wr_id, F&& f) {
     const uint64_t end = end_of(wr_id);
-    counters_->completion_ns += now_ns() - ring_[(end - 1) % ring_.size()].posted_ns;
+    counters_->completion_ns += now_ns() - at(end - 1).posted_ns;
     for (; done_ != end; ++done_) {
-      Request& r = ring_[done_ % ring_.size()];
+      Request& r = at(done_);
       unfinished_bytes_ -= r.sge.length;
       f(r);
     }
@@ -92,6 +92,7 @@ class SendQueue {
  private:
   static constexpr int kNumberBits = 40;
   static constexpr uint64_t kReceive = uint64_t{1} << 63;
+  Request& at(uint64_t number) { return ring_[number & mask_]; }
   uint64_t end_of(uint64_t wr_id) const;
   uint32_t chain(uint32_t count, uint64_t now);
   void choose_signals(uint32_t count);
@@ -100,7 +101,8 @@ class SendQueue {
   uint64_t id_;
   SendRules rules_;
   EndpointCounters* counters_;
-  std::vector<Request> ring_;
+  std::vector<Request> ring_;  // a power of two of them
+  uint64_t mask_;
   uint64_t done_ = 0, posted_ = 0, ready_ = 0;  // requests, counted since the beginning
   uint64_t signalled_end_ = 0;                  // after the last signalled one posted
   uint64_t unfinished_bytes_ = 0;

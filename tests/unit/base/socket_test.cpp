@@ -57,13 +57,14 @@ TEST(Resolve, NamesWhatItCannotResolve) {
 }
 
 TEST(ChooseInterface, FollowsPrefixExactAndExclusion) {
-  EXPECT_TRUE(choose_interface("lo")->is_loopback());
-  EXPECT_TRUE(choose_interface("=lo")->is_loopback());
-  EXPECT_TRUE(choose_interface("nothing,l")->is_loopback());
+  EXPECT_TRUE(choose_interface("lo")->address.is_loopback());
+  EXPECT_TRUE(choose_interface("=lo")->address.is_loopback());
+  EXPECT_TRUE(choose_interface("nothing,l")->address.is_loopback());
   EXPECT_FALSE(choose_interface("=l"));
   auto not_loopback = choose_interface("^=lo");
-  EXPECT_TRUE(!not_loopback || !not_loopback->is_loopback());
-  EXPECT_EQ(choose_interface("lo")->port(), 0);
+  EXPECT_TRUE(!not_loopback || !not_loopback->address.is_loopback());
+  EXPECT_EQ(choose_interface("lo")->address.port(), 0);
+  EXPECT_EQ(choose_interface("nothing,l")->name, "lo");
 }
 
 TEST(ChooseInterface, SaysWhyEachInterfaceWasPassedOver) {

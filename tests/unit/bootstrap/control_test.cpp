@@ -138,13 +138,13 @@ TEST(ControlAlarm, RingsWhenARankAnnouncesAFailure) {
   auto alarm = c[6]->set_alarm();
   ASSERT_TRUE(alarm) << alarm.error().message;
   EXPECT_FALSE(rings(**alarm, milliseconds(0)));
-  EXPECT_FALSE((*alarm)->failure());
+  EXPECT_FALSE((*alarm)->cause());
   auto relay = c[1]->set_alarm();  // the announcement comes by rank 1 and rank 0
   auto root = c[0]->set_alarm();
   c[5]->announce(make_error(twohopSystemError, "out of memory"));
   ASSERT_TRUE(rings(**alarm, seconds(10)));
-  ASSERT_TRUE((*alarm)->failure());
-  EXPECT_THAT((*alarm)->failure()->message, HasSubstr("out of memory"));
+  ASSERT_TRUE((*alarm)->cause());
+  EXPECT_THAT((*alarm)->cause()->message, HasSubstr("out of memory"));
   alarm->reset();
   EXPECT_EQ(c[6]->all_gather({}, in(seconds(10))).error().code, twohopSystemError);
 }
@@ -157,8 +157,50 @@ TEST(ControlAlarm, RingsWhenARankLeaves) {
     ASSERT_TRUE(alarm);
     c[1].reset();
     ASSERT_TRUE(rings(**alarm, seconds(10)));
-    EXPECT_EQ((*alarm)->failure()->rank, 1);
+    EXPECT_EQ((*alarm)->cause()->rank, 1);
   }
+}
+
+/// What one rank says wherever it stands in the tree, all hear that wait, and exchanges go on as if nothing had been
+/// said.
+TEST(ControlAlarm, RingsWhenARankGivesUpAndTheNextExchangeIsNoneTheWorse) {
+  constexpr int kRanks = 7;
+  Controls c = join_all(new_id(), kRanks);
+  run_ranks(kRanks, [&](int r) {
+    for (int round = 0; round < 12; ++round) {
+      const int gives_up = round % 3 == 2 ? -1 : round % kRanks;  // nobody in some rounds
+      auto alarm = c[r]->set_alarm();
+      ASSERT_TRUE(alarm);
+      if (gives_up < 0) {
+        EXPECT_FALSE((*alarm)->cause()) << (*alarm)->cause()->message;
+      } else if (r == gives_up) {
+        c[r]->give_up(make_error(twohopSystemError, "no luck in round {}", round));
+      } else {
+        ASSERT_TRUE(rings(**alarm, seconds(20)));
+        ASSERT_TRUE((*alarm)->cause());
+        EXPECT_THAT((*alarm)->cause()->message, HasSubstr("no luck in round " + std::to_string(round)));
+        EXPECT_EQ((*alarm)->cause()->rank, gives_up);
+      }
+      alarm->reset();
+      auto all = c[r]->all_gather(contribution(r, round), in(seconds(30)));
+      ASSERT_TRUE(all) << all.error().message;
+      for (int from = 0; from < kRanks; from++) EXPECT_EQ((*all)[from], contribution(from, round));
+    }
+  });
+}
+
+TEST(ControlAlarm, RingsOnceWhereAllGiveUpAtTheSameTime) {
+  Controls c = join_all(new_id(), 7);
+  run_ranks(7, [&](int r) {
+    for (int round = 0; round < 10; ++round) {
+      c[r]->give_up(make_error(twohopSystemError, "rank {} in round {}", r, round));
+      auto alarm = c[r]->set_alarm();
+      ASSERT_TRUE(rings(**alarm, seconds(20)));
+      EXPECT_THAT((*alarm)->cause()->message, HasSubstr("in round " + std::to_string(round)));
+      alarm->reset();
+      ASSERT_TRUE(c[r]->all_gather({}, in(seconds(30))));
+    }
+  });
 }
 
 TEST(ControlAlarm, KeepsWhatComesForTheNextExchange) {

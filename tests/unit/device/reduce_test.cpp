@@ -135,6 +135,7 @@ class IntegerKernel : public ReduceKernel {};
 class FloatKernel : public ReduceKernel {};
 class SmallFloatKernel : public ReduceKernel {};
 class Fp8Kernel : public ReduceKernel {};
+class Float16Kernel : public ReduceKernel {};
 
 TEST_P(ReduceKernel, EqualsTheReferenceForAnyCountAndAlignment) {
   Generator generator(type(), seed());
@@ -244,6 +245,77 @@ TEST_P(Fp8Kernel, AgreesOnEveryPairOfFp8) {
   }
 }
 
+/// Sums of `count` elements by the kernel under test and by the scalar one.
+void expect_scalar_sums(ReduceFn kernel, twohopDataType_t type, const std::vector<const void*>& srcs, size_t count,
+                        const std::string& what) {
+  std::vector<std::byte> got(count * type_size(type)), want(got.size());
+  kernel(got.data(), srcs.data(), int(srcs.size()), nullptr, 1, count);
+  reduce_kernel(Isa::kScalar, type, MathOp::kSum)(want.data(), srcs.data(), int(srcs.size()), nullptr, 1, count);
+  if (got == want) return;
+  for (size_t i = 0; i < count; ++i)
+    ASSERT_EQ(reference::get(type, got.data(), i), reference::get(type, want.data(), i))
+        << what << ", element " << i << " of " << count;
+}
+
+/// Sources whose sums are hard to round: coarse numbers that add up to half-way points, and now and then one that is
+/// far smaller and decides; with every fourth round of any patterns at all, special ones too.
+void fill_hard(twohopDataType_t type, std::vector<std::vector<std::byte>>& sources, bool any, std::mt19937_64& random) {
+  const int mantissa = reference::small_float(type).mant_bits;
+  const uint64_t sign = uint64_t(1) << (8 * type_size(type) - 1), one = reference::encode(type, 1.0);
+  const auto binade = uint64_t(1) << mantissa;
+  for (size_t i = 0; i < sources[0].size() / type_size(type); ++i) {
+    const uint64_t base = one + binade * (random() % 8) - 4 * binade;
+    for (auto& source : sources) {
+      uint64_t x = base + random() % (2 * binade);
+      if (random() % 8 == 0) x = random() % (base + 1);
+      if (any) x = random();
+      reference::put(type, source.data(), i, x ^ (random() & sign));
+    }
+  }
+}
+
+// The scalar kernels are compared with the reference elsewhere; they are quick enough to compare many sums with.
+TEST_P(SmallFloatKernel, RoundsHardSumsAsTheScalarKernelDoes) {
+  constexpr size_t kBytes = 1 << 14;
+  std::mt19937_64 random(seed() + 5);
+  for (int nsrcs : {2, 3, 4, 5, 8, 16, 64}) {
+    for (int round = 0; round < 4; ++round) {
+      std::vector<std::vector<std::byte>> sources(static_cast<size_t>(nsrcs), std::vector<std::byte>(kBytes));
+      fill_hard(type(), sources, round % 4 == 3, random);
+      std::vector<const void*> srcs;
+      for (const auto& source : sources) srcs.push_back(source.data());
+      expect_scalar_sums(reduce_kernel(isa(), type(), MathOp::kSum), type(), srcs, kBytes / type_size(type()),
+                         name(MathOp::kSum, nsrcs));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(Fp8Kernel, AgreesWithTheScalarKernelOnEverySumOfThreeFp8) {
+  std::vector<std::byte> a(65536), b(65536), c(65536);
+  for (size_t i = 0; i < 65536; ++i) a[i] = std::byte(i >> 8), b[i] = std::byte(i);
+  for (int third = 0; third < 256 && !HasFatalFailure(); ++third) {
+    std::fill(c.begin(), c.end(), std::byte(third));
+    expect_scalar_sums(reduce_kernel(isa(), type(), MathOp::kSum), type(), {a.data(), b.data(), c.data()}, 65536,
+                       fmt::format("{} and {}", name(MathOp::kSum, 3), third));
+  }
+}
+
+// One pattern with every other, for a sample of the patterns (all 2^32 pairs agree, which takes seconds).
+TEST_P(Float16Kernel, AgreesWithTheScalarKernelOnSumsOfTwo) {
+  std::mt19937_64 random(seed() + 6);
+  auto patterns = edge_patterns(type());
+  for (int i = 0; i < 300; ++i) patterns.push_back(random() & 0xffff);
+  std::vector<uint16_t> a(65536), b(65536);
+  for (size_t i = 0; i < 65536; ++i) b[i] = uint16_t(i);
+  for (uint64_t pattern : patterns) {
+    std::fill(a.begin(), a.end(), uint16_t(pattern));
+    expect_scalar_sums(reduce_kernel(isa(), type(), MathOp::kSum), type(), {a.data(), b.data()}, 65536,
+                       fmt::format("{} and {:#x}", name(MathOp::kSum, 2), pattern));
+    if (HasFatalFailure()) return;
+  }
+}
+
 // Rounding at and beside every half-way point: the value (one pattern, exact) times a factor that leads there.
 TEST_P(SmallFloatKernel, RoundsHalfWayPointsToEven) {
   const uint64_t patterns = uint64_t(1) << (8 * type_size(type()) - 1), one_pattern = reference::encode(type(), 1.0);
@@ -282,7 +354,8 @@ TEST_P(FloatKernel, IgnoresTheCallersFloatingPointMode) {
 std::string parameter_name(const testing::TestParamInfo<std::tuple<Isa, int>>& info) {
   return fmt::format("{}_{}", isa_name(std::get<0>(info.param)), type_name(twohopDataType_t(std::get<1>(info.param))));
 }
-const auto kAllIsas = testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512);
+const auto kAllIsas = testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Fp16);
+const auto kFloats16 = testing::Values(twohopFloat16, twohopBfloat16);
 const auto kFp8 = testing::Values(twohopFloat8e4m3, twohopFloat8e5m2);
 const auto kSmallFloats = testing::Values(twohopFloat16, twohopBfloat16, twohopFloat8e4m3, twohopFloat8e5m2);
 const auto kFloats =
@@ -294,12 +367,14 @@ INSTANTIATE_TEST_SUITE_P(All, IntegerKernel, testing::Combine(kAllIsas, testing:
 INSTANTIATE_TEST_SUITE_P(All, FloatKernel, testing::Combine(kAllIsas, kFloats), parameter_name);
 INSTANTIATE_TEST_SUITE_P(All, SmallFloatKernel, testing::Combine(kAllIsas, kSmallFloats), parameter_name);
 INSTANTIATE_TEST_SUITE_P(All, Fp8Kernel, testing::Combine(kAllIsas, kFp8), parameter_name);
+INSTANTIATE_TEST_SUITE_P(All, Float16Kernel, testing::Combine(kAllIsas, kFloats16), parameter_name);
 
 TEST(ChooseIsa, AutoIsTheBestThisCpuHas) {
   auto isa = choose_isa("auto");
   ASSERT_TRUE(isa);
   EXPECT_TRUE(isa_supported(*isa));
-  for (Isa other : {Isa::kAvx2, Isa::kAvx512}) EXPECT_TRUE(*isa >= other || !isa_supported(other)) << isa_name(*isa);
+  for (Isa other : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Fp16})
+    EXPECT_TRUE(*isa >= other || !isa_supported(other)) << isa_name(*isa);
 }
 
 TEST(ChooseIsa, NamesSelectAndUnknownOnesListWhatThereIs) {
@@ -312,7 +387,8 @@ TEST(ChooseIsa, NamesSelectAndUnknownOnesListWhatThereIs) {
     EXPECT_EQ(isa.error().code, twohopInvalidArgument);
     EXPECT_NE(isa.error().message.find("auto, scalar"), std::string::npos) << isa.error().message;
   }
-  for (Isa isa : {Isa::kAvx2, Isa::kAvx512}) EXPECT_EQ(bool(choose_isa(isa_name(isa))), isa_supported(isa));
+  for (Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Fp16})
+    EXPECT_EQ(bool(choose_isa(isa_name(isa))), isa_supported(isa));
 }
 
 }  // namespace

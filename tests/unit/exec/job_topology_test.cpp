@@ -21,6 +21,23 @@ TEST(JobTopology, PutsRanksOfAMachineInOrderAndCountsMachines) {
   for (const PlannedRail& rail : topology->rail_plan()) EXPECT_GE(rail.number, 0) << rail.device;
 }
 
+TEST(JobTopology, KnowsTheSlowestWireOfTheJobUnlessAMachineDoesNot) {
+  auto topology = JobTopology::learn(Options{}, "me");
+  ASSERT_TRUE(topology) << topology.error().message;
+  Json mine = topology->message(), other = mine;
+  other["machine"] = "other";
+  mine["speeds"] = {400.0, 200.0}, mine["socket speed"] = 100.0, mine["rails"] = {"a", "b"};
+  other["speeds"] = {400.0, 400.0}, other["socket speed"] = 25.0, other["rails"] = {"a", "b"};
+  ASSERT_TRUE(topology->settle(0, {mine, other}));
+  EXPECT_EQ(topology->rail_gbit_per_s(), 200);
+  EXPECT_EQ(topology->socket_gbit_per_s(), 25);
+
+  other["speeds"] = Json::array(), other["socket speed"] = 0.0, other["rails"] = Json::array();
+  ASSERT_TRUE(topology->settle(0, {mine, other}));
+  EXPECT_EQ(topology->rail_gbit_per_s(), 0);
+  EXPECT_EQ(topology->socket_gbit_per_s(), 0);
+}
+
 TEST(JobTopology, SaysWhichVariableNamesAFileThatCannotBeRead) {
   Options options;
   options.topo_file = "/nonexistent/topo.xml";

@@ -13,6 +13,7 @@
 namespace twohop {
 namespace {
 
+using loop_test::HostMemory;
 using loop_test::World;
 using loop_test::WorldSize;
 
@@ -215,6 +216,30 @@ TEST_P(LaneLoopOn, ReducesEveryTypeByEveryScheme) {
   run_calls(world, calls);
 }
 
+/// Data through host memory, copied by the lanes of some ranks and by the copy engines of others. With windows in host
+/// memory nobody reads registered memory where it lies.
+TEST_P(LaneLoopOn, CopiesThroughHostMemoryWhoeverCopies) {
+  std::mt19937_64 random(seed());
+  SCOPED_TRACE("TEST_SEED=" + std::to_string(seed()));
+  const Cluster cluster = cluster_of(GetParam());
+  for (const HostMemory host : {HostMemory::kInboxes, HostMemory::kAll})
+    for (const int engine_every : {0, 1, 2}) {
+      World world(cluster, {.channels = 2, .host = host, .engine_every = engine_every});
+      std::vector<Planned> calls;
+      for (int i = 0; i < 5; ++i) calls.push_back(random_call(random, cluster));
+      Planned& first = calls.front();  // one that copies in any world
+      first.algorithm = find_algorithm("two-hop");
+      first.call.collective = Collective::kAllReduce;
+      first.call.root = 0;
+      first.call.count = 2500;
+      for (Planned& p : calls) p.registered &= host == HostMemory::kInboxes;
+      run_calls(world, calls);
+      const bool copies = engine_every != 0 && (host == HostMemory::kAll || cluster.nnodes() > 1);
+      EXPECT_TRUE(cluster.nranks() == 1 || (world.copies.copied > 0) == copies) << world.copies.copied;
+      EXPECT_EQ(world.copies.copied, world.copies.started);
+    }
+}
+
 std::string shape_name(const testing::TestParamInfo<std::vector<int>>& info) {
   std::string name = "nodes";
   for (int n : info.param) name += "_" + std::to_string(n);
@@ -252,6 +277,31 @@ TEST(LaneLoop, ReportsCallsThatDoNotMatch) {
     EXPECT_NE(fault->message.find("count=64"), std::string::npos) << fault->message;
   }
   EXPECT_GT(found, 0);
+}
+
+/// What a kernel has asked for may still be on its way to the user's memory when the call is stopped.
+TEST(LaneLoop, EndsNotBeforeTheCopiesThatItHasAskedFor) {
+  World world(cluster_of({1}), {.host = HostMemory::kAll, .engine_every = 1});
+  Call call;
+  call.type = twohopInt32;
+  call.count = 1000;
+  call.collective = Collective::kAllReduce;
+  Buffers buffers(call, 0, 1, false);
+  world.copies.held = true;
+  std::atomic<bool> left{false};
+  std::thread kernel([&] {
+    EXPECT_FALSE(world.rank(0).run(buffers.call(), *find_algorithm("two-hop")));
+    left = true;
+  });
+  while (world.copies.started == 0) std::this_thread::yield();
+  world.rank(0).stop();
+  for (int turn = 0; turn < 100; ++turn) {
+    std::this_thread::yield();
+    ASSERT_FALSE(left);
+  }
+  world.copies.held = false;
+  kernel.join();
+  EXPECT_EQ(world.copies.copied, world.copies.started);
 }
 
 TEST(LaneLoop, EndsWhenItIsStopped) {

@@ -71,6 +71,8 @@ LoopRank::LoopRank(World& world, int rank) : world_(world), rank_(rank), me_(wor
   out_words_.resize(out_.size());
   in_words_.resize(in_.size());
   entries_.resize(4);  // small, so that it fills up
+  if (world.size.host == HostMemory::kInboxes)
+    staging_.resize(std::max<size_t>(1, tables_[me_].out_inboxes()) * 2 * world.map.inbox_bytes);
 }
 
 LoopRank::~LoopRank() {
@@ -104,10 +106,26 @@ void LoopRank::connect() {
     in.push_back(link);
   }
   (void)endpoint_->connect(std::move(out), std::move(in), {}, {}, -1);
-  hop_ = std::make_unique<NetworkHop>(*endpoint_, PutQueueReader(entries_.data(), entries_.size(), &taken_),
-                                      out_words_.data(), out_words_.size(), in_words_.data(), in_words_.size(),
-                                      std::function<Result<>()>{});
+  make_hop();
   progress_ = std::thread([this] { progress(); });
+}
+
+bool LoopRank::has_engine() const {
+  return world_.size.engine_every != 0 && rank_ % world_.size.engine_every == 0;
+}
+
+void LoopRank::make_hop() {
+  NetworkHop::Parts parts;
+  parts.endpoint = endpoint_.get();
+  parts.queue = PutQueueReader(entries_.data(), entries_.size(), &taken_);
+  parts.out_words = out_words_.data();
+  parts.in_words = in_words_.data();
+  parts.out_count = out_words_.size();
+  parts.in_count = in_words_.size();
+  if (has_engine()) parts.engine = std::make_unique<FakeCopyEngine>(world_.copies);
+  parts.report = &report_;
+  parts.rank = rank_;
+  hop_ = std::make_unique<NetworkHop>(std::move(parts));
 }
 
 void LoopRank::progress() {
@@ -133,6 +151,10 @@ LoopCall LoopRank::arguments(const Call& call, const BoundSchedule& schedule, co
   c.in_count = static_cast<uint32_t>(in_.size());
   c.queue = {entries_.data(), &tickets_, &taken_, entries_.size()};
   c.report = &report_;
+  c.staging = staging_.empty() ? nullptr : staging_.data();
+  c.windows_on_host = world_.size.host == HostMemory::kAll;
+  c.inboxes_on_host = world_.size.host != HostMemory::kNone;
+  c.by_engine = has_engine();
   // One region, all memory of the process.
   regions_.assign(boards_.size(), reinterpret_cast<std::byte*>(uintptr_t{1}));
   c.regions = regions_.data();

@@ -1,6 +1,7 @@
 // Ranks whose calls run through the device loop on host threads: every lane of every rank is a group of threads that
-// play its warps, beside a thread that plays the progress thread, over a network in memory. At every wait, and between
-// a put and its arrival, threads are held up at random.
+// play its warps, beside a thread that plays the progress thread, over a network in memory, and one that plays a copy
+// engine where the world has some. At every wait, between a put and its arrival, and before a copy, threads are held up
+// at random.
 #pragma once
 
 #include <deque>
@@ -15,6 +16,7 @@
 #include "collectives/exec/loop/loop_arguments.hpp"
 #include "collectives/exec/loop/network_hop.hpp"
 #include "collectives/plan/algorithm.hpp"
+#include "unit/gpu/fake_copy_engine.hpp"
 #include "unit/gpu/host_group.hpp"
 
 namespace twohop::loop_test {
@@ -57,13 +59,18 @@ class FabricEndpoint : public Endpoint {
   std::vector<InLink> in_;
 };
 
+/// Who copies between GPU memory and what is said to be host memory: the windows, or what the network reaches.
+enum class HostMemory { kNone, kInboxes, kAll };
+
 /// How big everything is.
 struct WorldSize {
   int channels = 1;
   uint64_t window_bytes = 8192, inbox_bytes = 4096;  // of a half
   uint64_t chunk_bytes = 512, bytes_per_channel = 1024;
   int threads_per_group = 2;
-  Depths depths;
+  Depths depths{};
+  HostMemory host = HostMemory::kNone;
+  int engine_every = 0;  // rank 0 and every n-th have a copy engine; 0: none
 };
 
 class World;
@@ -84,6 +91,8 @@ class LoopRank {
  private:
   friend class World;
   void progress();
+  void make_hop();
+  bool has_engine() const;
   LoopCall arguments(const Call& call, const BoundSchedule& schedule, const Layout& layout);
 
   World& world_;
@@ -97,6 +106,7 @@ class LoopRank {
   std::vector<LoopLink> out_, in_;
   std::vector<LoopLinkWords> out_words_, in_words_;
   std::vector<PutEntry> entries_;
+  std::vector<std::byte> staging_;
   uint64_t tickets_ = 0, taken_ = 0;
   LoopReport report_;
   std::vector<std::byte*> regions_;
@@ -118,6 +128,7 @@ class World {
   WindowMap map;
   LayoutLimits limits;
   Fabric fabric;
+  CopyEngineBehaviour copies;
 
  private:
   std::vector<std::unique_ptr<LoopRank>> ranks_;

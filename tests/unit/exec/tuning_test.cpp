@@ -161,5 +161,23 @@ TEST_F(TuningOfACommunicator, HasATableForEachBuiltInModelAndNetwork) {
   }
 }
 
+TEST_F(TuningOfACommunicator, SparesBytesWhereTheWireIsKnownToBeSlow) {
+  cluster_ = make_cluster(std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
+  auto largest_one_shot = [&](double gbit_per_s) {
+    TuningPlace p = place();
+    p.machines = 8;
+    p.rail_gbit_per_s = gbit_per_s;
+    const auto text = make_tuning(Selection(), Options(), p);
+    EXPECT_TRUE(text) << text.error().message;
+    const auto table = parse_tuner_table(*text);
+    const TunerRow* row = table->find_row(Collective::kAllReduce, 8);
+    EXPECT_EQ(row->choice.algorithm->name, "one-shot");
+    return row->max_bytes;
+  };
+  EXPECT_LT(largest_one_shot(1), largest_one_shot(10));
+  EXPECT_LT(largest_one_shot(10), largest_one_shot(400));
+  EXPECT_EQ(largest_one_shot(10), largest_one_shot(0)) << "10 Gbit/s is what is assumed";
+}
+
 }  // namespace
 }  // namespace twohop

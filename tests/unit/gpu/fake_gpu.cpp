@@ -137,6 +137,10 @@ void FakeStream::synchronize() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
 }
+bool FakeStream::busy() {
+  const std::lock_guard lock(mutex_);
+  return busy_ || !queue_.empty();
+}
 void FakeStream::replay(const FakeGraph& graph) {
   for (const auto& launch : graph.launches) enqueue(launch);
 }
@@ -279,9 +283,11 @@ Result<std::string> FakeGpus::device_identity(int device) {
   return "fake-" + std::to_string(device);
 }
 Result<std::unique_ptr<GpuMemory>> FakeGpus::device_memory(int, size_t bytes) {
+  ++allocated_;
   return std::unique_ptr<GpuMemory>(std::make_unique<PlainMemory>(bytes, live_));
 }
 Result<std::unique_ptr<GpuMemory>> FakeGpus::host_memory(int, size_t bytes) {
+  ++allocated_;
   return std::unique_ptr<GpuMemory>(std::make_unique<PlainMemory>(bytes, live_));
 }
 Result<> FakeGpus::check_peer_access(int device, std::span<const std::string> peers) {
@@ -333,6 +339,11 @@ Result<std::shared_ptr<void>> FakeGpus::pin(int, std::span<std::byte> memory) {
 Result<> FakeGpus::upload(int, std::byte* to, const void* from, size_t bytes) {
   std::memcpy(to, from, bytes);
   return {};
+}
+Result<std::unique_ptr<CopyEngine>> FakeGpus::make_copy_engine(int device) {
+  if (device == defects_.device_without_engine)
+    return make_error(twohopUnhandledCudaError, "fake GPU {} has no copy engine", device);
+  return std::unique_ptr<CopyEngine>(std::make_unique<loop_test::FakeCopyEngine>(copies_));
 }
 Result<std::unique_ptr<GpuLauncher>> FakeGpus::make_launcher(int device) {
   return std::unique_ptr<GpuLauncher>(std::make_unique<FakeLauncher>(*this, device, defects_));

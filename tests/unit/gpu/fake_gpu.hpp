@@ -13,6 +13,7 @@
 
 #include "collectives/exec/gpu/gpu_runtime.hpp"
 #include "device/shared_memory.hpp"
+#include "fake_copy_engine.hpp"
 
 namespace twohop::gpu_test {
 
@@ -32,6 +33,7 @@ class FakeStream {
 
   void enqueue(std::function<void()> work);
   void synchronize();
+  bool busy();
 
   void begin_capture() { capture_ = std::make_unique<FakeGraph>(); }
   std::unique_ptr<FakeGraph> end_capture() { return std::move(capture_); }
@@ -56,6 +58,7 @@ struct Defects {
   int device_without_context = -1;
   uint32_t resident_lanes = 4096;
   bool launches_fail = false;
+  int device_without_engine = -1;
 };
 
 class FakeGpus : public GpuRuntime {
@@ -84,11 +87,14 @@ class FakeGpus : public GpuRuntime {
   Result<Fd> dma_buf(int device, std::span<std::byte> segment) override;
   Result<std::shared_ptr<void>> pin(int device, std::span<std::byte> memory) override;
   Result<> upload(int device, std::byte* to, const void* from, size_t bytes) override;
+  Result<std::unique_ptr<CopyEngine>> make_copy_engine(int device) override;
   Result<std::unique_ptr<GpuLauncher>> make_launcher(int device) override;
   Result<> flush_remote_writes(int) override { return {}; }
 
-  size_t live_memories() const { return live_.load(); }  // made by device_memory() and not freed
-  int regions() const { return regions_.load(); }        // of the user's memory, mapped by other ranks now
+  size_t allocations() const { return allocated_.load(); }  // by device_memory() and host_memory(), so far
+  size_t live_memories() const { return live_.load(); }     // made by device_memory() and not freed
+  loop_test::CopyEngineBehaviour& copies() { return copies_; }
+  int regions() const { return regions_.load(); }  // of the user's memory, mapped by other ranks now
 
  private:
   class Segment;
@@ -111,8 +117,9 @@ class FakeGpus : public GpuRuntime {
   std::map<uintptr_t, Allocation> allocations_;  // by start
   std::atomic<uint64_t> ids_{0};
   std::map<int, std::unique_ptr<FakeStream>> default_streams_;
-  std::atomic<size_t> live_{0};
+  std::atomic<size_t> live_{0}, allocated_{0};
   std::atomic<int> regions_{0};
+  loop_test::CopyEngineBehaviour copies_;
 };
 
 }  // namespace twohop::gpu_test

@@ -104,6 +104,28 @@ TEST(GpuCalls, OfOtherCollectivesGiveWhatTheyShould) {
   });
 }
 
+/// Allocating may wait for a kernel that runs, and that kernel for a rank that allocates.
+TEST(GpuCalls, AllocateNothing) {
+  FakeGpus gpus;
+  std::atomic<size_t> before{0};
+  run_ranks({.nranks = 4, .ranks_per_node = 2, .nchannels = 2}, [&](int rank, twohopComm_t comm) {
+    before = gpus.allocations();
+    ASSERT_EQ(twohopBarrier(comm, nullptr), twohopSuccess);
+    FakeStream stream;
+    Floats all(gpus, 40000, rank), one(gpus, 40000, rank);
+    for (const size_t count : {3UL, 10000UL}) {
+      const twohopStream_t s = as_stream(stream);
+      ASSERT_EQ(twohopAllReduce(one.get(), all.get(), count, twohopFloat32, twohopSum, comm, s), twohopSuccess);
+      ASSERT_EQ(twohopReduceScatter(all.get(), one.get(), count, twohopFloat32, twohopSum, comm, s), twohopSuccess);
+      ASSERT_EQ(twohopAllGather(one.get(), all.get(), count, twohopFloat32, comm, s), twohopSuccess);
+      for (int root = 0; root < 4; ++root)
+        ASSERT_EQ(twohopBroadcast(one.get(), one.get(), count, twohopFloat32, root, comm, s), twohopSuccess);
+    }
+    stream.synchronize();
+  });
+  EXPECT_EQ(gpus.allocations(), before);
+}
+
 TEST(GpuCalls, OfOneThreadForAllRanksRunInAGroup) {
   FakeGpus gpus;
   constexpr int kRanks = 2;

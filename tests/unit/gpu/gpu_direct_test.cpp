@@ -2,6 +2,7 @@
 // TWOHOP_NET=softnic, whose device registers the fake GPUs' memory, and with TWOHOP_REQUIRE_GDR=1.
 #include "base/options.hpp"
 #include "gpu_ranks.hpp"
+#include "unit/transport/captured_log.hpp"
 
 namespace twohop::gpu_test {
 namespace {
@@ -54,6 +55,14 @@ TEST(GpuDirect, IsNotWhatIsMissingWhereLanesDoNotFit) {
     EXPECT_EQ(twohopAllReduce(host.data(), host.data(), 10, twohopFloat32, twohopSum, comm, nullptr), twohopSuccess)
         << last_error();
   });
+}
+
+TEST(GpuDirect, IsAnnouncedWithTheReasonAgainstTheBetterWay) {
+  if (options()->net != "softnic") GTEST_SKIP() << "run with TWOHOP_NET=softnic";
+  FakeGpus gpus;  // whose dma-bufs no device takes
+  const test::CapturedLog log;
+  run_ranks({.nranks = 2, .ranks_per_node = 1}, [](int, twohopComm_t) {});
+  EXPECT_THAT(log.text(), testing::HasSubstr("rank 1: GPUDirect RDMA by nvidia-peermem (dma-buf: softnic0 does not"));
 }
 
 TEST(GpuDirect, IsCountedLikeOtherTraffic) {

@@ -108,6 +108,22 @@ TEST(GpuSetUp, RefusesGpuMemoryWhereNotOneChannelFits) {
   });
 }
 
+/// Run with a device that refuses one queue pair of the GPUs' connections, after all of the host's. The ranks that wait
+/// for it would wait until TWOHOP_INIT_TIMEOUT_S, which is longer than the test may take.
+TEST(GpuSetUpUnderRefusal, NoRankWaitsForConnectionsThatWillNotCome) {
+  if (std::getenv("GPU_TEST_REFUSAL") == nullptr) GTEST_SKIP() << "run as ctest does: unit/gpu/connections_refused";
+  FakeGpus gpus;
+  run_ranks({.nranks = 5, .ranks_per_node = 1}, [&](int rank, twohopComm_t comm) {
+    FakeStream stream;
+    Floats b(gpus, 10, rank);
+    expect_refused(sum(b.get(), b.get(), 10, comm, as_stream(stream)), twohopInvalidUsage, "it could not be set up");
+    EXPECT_THAT(last_error(), HasSubstr("Cannot allocate memory"));
+    std::vector<float> host(10, 1);
+    EXPECT_EQ(sum(host.data(), host.data(), 10, comm), twohopSuccess) << last_error(comm);
+    EXPECT_EQ(host[0], 5.0f);
+  });
+}
+
 TEST(GpuFailures, CallsThatDoNotMatchAreReportedOnAllRanks) {
   for (const int per_node : {3, 1}) {
     FakeGpus gpus;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "collectives/exec/cuda/side_stream.hpp"
 #include "device/cuda/cuda_driver.hpp"
 #include "device/cuda/cuda_error.hpp"
 #include "device/cuda/device_segment.hpp"
@@ -14,32 +15,6 @@
 
 namespace twohop {
 namespace {
-
-/// A stream that waits for nobody, the default stream included.
-class SideStream {
- public:
-  static Result<SideStream> create() {
-    SideStream s;
-    if (cudaError_t e = cudaStreamCreateWithFlags(&s.stream_, cudaStreamNonBlocking); e != cudaSuccess)
-      return cuda_error(e, "cannot create a stream");
-    return Result<SideStream>(std::move(s));
-  }
-  SideStream(SideStream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
-  SideStream& operator=(SideStream&&) = delete;
-  ~SideStream() {
-    if (stream_) (void)cudaStreamDestroy(stream_);
-  }
-  cudaStream_t get() const { return stream_; }
-  Result<> wait() const {
-    if (cudaError_t e = cudaStreamSynchronize(stream_); e != cudaSuccess)
-      return cuda_error(e, "a copy of the set-up of calls on the GPU failed");
-    return {};
-  }
-
- private:
-  SideStream() = default;
-  cudaStream_t stream_ = nullptr;
-};
 
 class DeviceMemory : public GpuMemory {
  public:
@@ -109,6 +84,18 @@ class Registered {
     return made;
   }
 };
+
+/// One of each GPU for the life of the process, made at the first upload, which is a communicator's init: to make one
+/// may wait for kernels that run. Pre: OnDevice.
+Result<const SideStream*> upload_stream(int device) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& all = *new std::map<int, SideStream>;
+  const std::lock_guard lock(mutex);
+  if (const auto it = all.find(device); it != all.end()) return &it->second;
+  auto made = SideStream::create();
+  if (!made) return made.error();
+  return &all.emplace(device, std::move(*made)).first->second;
+}
 
 }  // namespace
 
@@ -253,11 +240,11 @@ Result<std::shared_ptr<void>> CudaRuntime::pin(int device, std::span<std::byte> 
 
 Result<> CudaRuntime::upload(int device, std::byte* to, const void* from, size_t bytes) {
   const OnDevice on(device);
-  auto side = SideStream::create();
+  auto side = upload_stream(device);
   if (!side) return side.error();
-  if (cudaError_t e = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, side->get()); e != cudaSuccess)
+  if (cudaError_t e = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, (*side)->get()); e != cudaSuccess)
     return cuda_error(e, "cannot copy {} bytes to GPU {}", bytes, device);
-  return side->wait();
+  return (*side)->wait();
 }
 
 Result<> CudaRuntime::flush_remote_writes(int device) {

@@ -21,6 +21,7 @@ class CudaRuntime : public GpuRuntime {
   Result<Fd> dma_buf(int device, std::span<std::byte> segment) override;
   Result<std::shared_ptr<void>> pin(int device, std::span<std::byte> memory) override;
   Result<> upload(int device, std::byte* to, const void* from, size_t bytes) override;
+  Result<std::unique_ptr<CopyEngine>> make_copy_engine(int device) override;
   Result<std::unique_ptr<GpuLauncher>> make_launcher(int device) override;
   Result<> flush_remote_writes(int device) override;
 };

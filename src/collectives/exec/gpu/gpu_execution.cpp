@@ -90,7 +90,7 @@ class GpuExecution::Parked {
 struct GpuExecution::Memory {
   std::shared_ptr<GpuNode> node;
   std::unique_ptr<GpuMemory> on_gpu, on_host;
-  std::vector<std::shared_ptr<GpuMemory>> schedules;
+  ScheduleMemory schedules;
   std::shared_ptr<GpuRegions> regions;
   std::atomic<int> graphs{0};
 };
@@ -99,30 +99,41 @@ Result<std::unique_ptr<GpuExecution>> GpuExecution::create(GpuParts parts) {
   Parked::of_process().free();
   std::unique_ptr<GpuExecution> made(new GpuExecution(std::move(parts)));
   if (auto ok = made->make_memory(); !ok) return ok.error();
+  if (auto ok = made->make_copy_engine(); !ok) return ok.error();
   return Result<std::unique_ptr<GpuExecution>>(std::move(made));
 }
 
 Result<> GpuExecution::begin(GpuProgress::Hooks hooks) {
-  const LoopCall& c = fixed_;
   GpuProgress::Shared shared;
-  shared.report = c.report;
+  shared.report = fixed_.report;
   shared.graphs = &memory_->graphs;
   shared.launched = &launched_;
-  if (parts_.endpoint) {
-    std::function<Result<>()> flush;
-    if (parts_.node->placement().inboxes_on_gpu)
-      flush = [runtime = parts_.runtime, device = parts_.device] { return runtime->flush_remote_writes(device); };
-    shared.endpoint = parts_.endpoint.get();
-    // What kernels only read is the progress thread's to write.
-    shared.hop = std::make_unique<NetworkHop>(
-        *parts_.endpoint, PutQueueReader(c.queue.entries, c.queue.capacity, const_cast<uint64_t*>(c.queue.taken)),
-        const_cast<LoopLinkWords*>(c.out_words), c.out_count, const_cast<LoopLinkWords*>(c.in_words), c.in_count,
-        std::move(flush));
-  }
+  shared.endpoint = parts_.endpoint.get();
+  if (parts_.endpoint || engine_) shared.hop = make_hop();
   auto progress = GpuProgress::start(std::move(shared), std::move(hooks));
   if (!progress) return progress.error();
   progress_ = std::move(*progress);
   return {};
+}
+
+std::unique_ptr<NetworkHop> GpuExecution::make_hop() {
+  const LoopCall& c = fixed_;
+  NetworkHop::Parts parts;
+  parts.endpoint = parts_.endpoint.get();
+  // What kernels only read is the progress thread's to write.
+  parts.queue = PutQueueReader(c.queue.entries, c.queue.capacity, const_cast<uint64_t*>(c.queue.taken));
+  parts.report = c.report;
+  parts.rank = parts_.rank;
+  parts.engine = std::move(engine_);
+  if (parts.endpoint) {
+    parts.out_words = const_cast<LoopLinkWords*>(c.out_words);
+    parts.in_words = const_cast<LoopLinkWords*>(c.in_words);
+    parts.out_count = c.out_count;
+    parts.in_count = c.in_count;
+    if (parts_.node->placement().inboxes_on_gpu)
+      parts.flush = [runtime = parts_.runtime, device = parts_.device] { return runtime->flush_remote_writes(device); };
+  }
+  return std::make_unique<NetworkHop>(std::move(parts));
 }
 
 Result<> GpuExecution::finish(std::optional<Deadline> drain) {
@@ -167,6 +178,10 @@ Result<> GpuExecution::make_memory() {
                                     parts_.node->placement().windows_on_gpu);
   if (!regions) return regions.error();
   memory_->regions = std::move(*regions);
+  auto schedules = ScheduleMemory::reserve(*parts_.runtime, parts_.device, parts_.algorithms, *parts_.cluster,
+                                           parts_.depths, parts_.rank, parts_.limits.max_channels);
+  if (!schedules) return schedules.error();
+  memory_->schedules = std::move(*schedules);
   memory_->on_gpu = std::move(*on_gpu);
   memory_->on_host = std::move(*on_host);
 
@@ -198,6 +213,31 @@ Result<> GpuExecution::make_memory() {
   return {};
 }
 
+Result<> GpuExecution::make_copy_engine() {
+  fixed_.windows_on_host = !parts_.node->placement().windows_on_gpu;
+  fixed_.inboxes_on_host = parts_.endpoint && !parts_.node->placement().inboxes_on_gpu;
+  if (!parts_.use_memcpy || !copies_through_host()) return {};
+  auto engine = parts_.runtime->make_copy_engine(parts_.device);
+  if (!engine) return engine.error();
+  engine_ = std::move(*engine);
+  uses_engine_ = true;
+  return {};
+}
+
+/// Memory that CUDA moves by itself, or that lies on the host, is the lanes' to copy: a copy that starts with either
+/// may take the CPU's time, and the progress thread's is everybody's.
+Result<bool> GpuExecution::may_use_engine(const Call& call) const {
+  if (!uses_engine_) return false;
+  const bool reads = call.collective != Collective::kBroadcast || call.root == parts_.rank;
+  for (const void* buffer : {reads ? call.send : nullptr, static_cast<const void*>(call.recv)}) {
+    if (!buffer) continue;
+    auto info = parts_.runtime->memory_info(buffer);
+    if (!info) return info.error();
+    if (info->kind != MemoryKind::kDevice) return false;
+  }
+  return true;
+}
+
 LoopReport& GpuExecution::report() const {
   return *fixed_.report;
 }
@@ -212,10 +252,9 @@ Result<const GpuSchedule*> GpuExecution::schedule_for(const Call& call, const Ch
   const Request request{parts_.cluster, call.collective, call.root, parts_.depths};
   const BoundSchedule bound = twohop::bind(*choice.algorithm, request, false, parts_.rank, parts_.node->addresses(),
                                            parts_.tables, parts_.limits.max_channels);
-  auto uploaded = upload(*parts_.runtime, parts_.device, bound, parts_.node->addresses().map);
+  auto uploaded = upload(*parts_.runtime, parts_.device, bound, parts_.node->addresses().map, memory_->schedules);
   if (!uploaded) return uploaded.error();
   uploaded->reads_inputs_once = reads_inputs_once(*choice.algorithm, request, parts_.rank);
-  memory_->schedules.push_back(uploaded->memory);
   return &schedules_.emplace(key, std::move(*uploaded)).first->second;
 }
 
@@ -246,6 +285,9 @@ Result<> GpuExecution::launch(const Call& call, const Choice& choice, GpuStream 
                "a call of {} lanes, {} are resident", c.lane_count, parts_.launcher->resident_lanes());
   auto captured = parts_.launcher->is_capturing(stream);
   if (!captured) return captured.error();
+  auto by_engine = may_use_engine(call);
+  if (!by_engine) return by_engine.error();
+  c.by_engine = *by_engine;
   c.direct = direct_of(call, schedule);
   if (c.direct != 0) ++direct_calls_;
   if (*captured) {

@@ -32,9 +32,11 @@ struct GpuParts {
   std::shared_ptr<GpuNode> node;
   std::unique_ptr<Endpoint> endpoint;  // null on a single node; its own, beside the host path's
   std::unique_ptr<GpuLauncher> launcher;
+  bool use_memcpy = false;  // copies between GPU and host memory are a copy engine's (TWOHOP_USE_CUDA_MEMCPY)
   const Cluster* cluster = nullptr;
   int rank = 0;
-  std::vector<LinkTable> tables;  // of the node's ranks
+  std::vector<LinkTable> tables;             // of the node's ranks
+  std::vector<const Algorithm*> algorithms;  // that calls may be run by
   LayoutLimits limits;
   Depths depths;
   GpuMeetingPlace meeting;
@@ -46,6 +48,9 @@ class GpuExecution {
   static Result<std::unique_ptr<GpuExecution>> create(GpuParts parts);
   /// What puts are sent from, where that is memory of its own: for the endpoint to register.
   std::span<std::byte> staging() const { return staging_; }
+  /// Whether chunks are copied between GPU memory and host memory at all, and whether by a copy engine.
+  bool copies_through_host() const { return !staging_.empty() || !parts_.node->placement().windows_on_gpu; }
+  bool uses_engine() const { return uses_engine_; }
   /// Once the endpoint is connected, and before the first launch: starts the progress thread.
   Result<> begin(GpuProgress::Hooks hooks);
 
@@ -94,6 +99,9 @@ class GpuExecution {
 
   explicit GpuExecution(GpuParts parts) : parts_(std::move(parts)) {}
   Result<> make_memory();
+  Result<> make_copy_engine();
+  Result<bool> may_use_engine(const Call& call) const;
+  std::unique_ptr<NetworkHop> make_hop();
   Result<const GpuSchedule*> schedule_for(const Call& call, const Choice& choice);
   LayoutLimits limits_for(const Choice& choice) const;
   uint64_t direct_of(const Call& call, const GpuSchedule& schedule);
@@ -105,6 +113,8 @@ class GpuExecution {
   std::shared_ptr<Memory> memory_;
   LoopCall fixed_;  // the arguments that are the same in every call
   std::span<std::byte> staging_;
+  std::unique_ptr<CopyEngine> engine_;  // until the progress thread has it
+  bool uses_engine_ = false;
   std::map<Key, GpuSchedule> schedules_;
   std::atomic<uint64_t> launched_{0};
   uint64_t direct_calls_ = 0;

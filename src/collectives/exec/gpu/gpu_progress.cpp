@@ -46,7 +46,7 @@ void GpuProgress::run() {
   sleep_until_woken();  // until the first launch: the communicator's init may not have ended yet
   moved_at_ = Clock::now();
   for (unsigned idle = 0;;) {
-    over_ = over_ || hooks_.is_over();
+    over_ = see_whether_over();
     if (ending_ && (over_ || quiet())) return;  // peers get the credits of the last call
     if (over_) {
       sleep_until_woken();
@@ -63,6 +63,13 @@ void GpuProgress::run() {
       pause(idle++);
     }
   }
+}
+
+/// Kernels that have asked for copies leave only when none is under way any more.
+bool GpuProgress::see_whether_over() {
+  const bool over = over_ || hooks_.is_over();
+  if (over && shared_.hop) shared_.hop->end_copies();
+  return over;
 }
 
 bool GpuProgress::sweep() {
@@ -97,7 +104,8 @@ bool GpuProgress::look_at_report() {
 bool GpuProgress::quiet() const {
   if (started_ != finished_) return false;
   if (load_acquire(&shared_.report->launch) != shared_.launched->load(std::memory_order_acquire)) return false;
-  return !shared_.hop || (!shared_.hop->has_requests() && !shared_.endpoint->output_pending());
+  if (shared_.hop && shared_.hop->has_requests()) return false;
+  return !shared_.endpoint || !shared_.endpoint->output_pending();
 }
 
 void GpuProgress::look_at_clock(bool moved) {

@@ -1,5 +1,6 @@
 // GpuProgress: the thread beside the kernels of one communicator. It carries their puts and credits to the network and
-// back, notices what they report, and when they stand still. It sleeps while no call is under way.
+// back, and their copies to the copy engine, notices what they report, and when they stand still. It sleeps while no
+// call is under way.
 #pragma once
 
 #include <atomic>
@@ -22,12 +23,12 @@ class GpuProgress {
     const LoopReport* report = nullptr;
     const std::atomic<int>* graphs = nullptr;         // captured calls that graphs hold
     const std::atomic<uint64_t>* launched = nullptr;  // LoopCall::launch of the latest one
-    Endpoint* endpoint = nullptr;                     // null, and no hop, on a single node
-    std::unique_ptr<NetworkHop> hop;
+    Endpoint* endpoint = nullptr;                     // null on a single node
+    std::unique_ptr<NetworkHop> hop;                  // null where nothing is asked of the CPU
   };
   /// What the communicator does about it; called from the thread.
   struct Hooks {
-    /// The error of the endpoint: nothing moves any more.
+    /// The error of the endpoint or the copy engine: nothing moves any more.
     std::function<void(const Error&)> failed;
     /// What the kernels say went wrong.
     std::function<Error(const LoopReport&)> describe;
@@ -48,6 +49,7 @@ class GpuProgress {
  private:
   GpuProgress(Shared shared, Hooks hooks) : shared_(std::move(shared)), hooks_(std::move(hooks)) {}
   void run();
+  bool see_whether_over();
   bool sweep();
   bool look_at_report();
   bool quiet() const;

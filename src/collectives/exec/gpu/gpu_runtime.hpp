@@ -13,6 +13,7 @@
 
 #include "base/result.hpp"
 #include "base/socket.hpp"
+#include "collectives/exec/loop/copy_engine.hpp"
 #include "collectives/exec/loop/loop_call.hpp"
 #include "device/cuda_device.hpp"
 
@@ -90,6 +91,8 @@ class GpuRuntime {
   /// Copies into device memory that no kernel uses yet; complete on return.
   virtual Result<> upload(int device, std::byte* to, const void* from, size_t bytes) = 0;
 
+  /// Everything that its copies need is there when it has been made.
+  virtual Result<std::unique_ptr<CopyEngine>> make_copy_engine(int device) = 0;
   /// Loads the kernels of all types: nothing is loaded once calls run.
   virtual Result<std::unique_ptr<GpuLauncher>> make_launcher(int device) = 0;
   /// What a NIC has written to the GPU before is visible to its kernels afterwards.

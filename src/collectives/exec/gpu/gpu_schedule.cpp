@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "base/log.hpp"
 #include "collectives/exec/loop/loop_arguments.hpp"
 
 namespace twohop {
@@ -49,9 +51,52 @@ const BoundStep* add_steps(Image& image, const LoopLane& lane) {
   return image.add(steps.data(), steps.size());
 }
 
+/// As image_bytes, of a program that every channel runs.
+size_t image_bytes(const Program& program, int channels) {
+  size_t lanes = 0, bytes = 0;
+  for (const auto& lane : program.lanes) {
+    if (lane.empty()) continue;
+    ++lanes;
+    bytes += Image::size_of<BoundStep>(lane.size());
+    for (const Step& s : lane) bytes += Image::size_of<BoundRef>(s.srcs.size());
+  }
+  const auto n = static_cast<size_t>(channels);
+  return Image::size_of<LoopLane>(lanes * n) + bytes * n;
+}
+
 }  // namespace
 
-Result<GpuSchedule> upload(GpuRuntime& runtime, int device, const BoundSchedule& schedule, const WindowMap& map) {
+Result<ScheduleMemory> ScheduleMemory::reserve(GpuRuntime& runtime, int device,
+                                               std::span<const Algorithm* const> algorithms, const Cluster& cluster,
+                                               const Depths& depths, int rank, int channels) {
+  size_t bytes = 0;
+  for (const Algorithm* a : algorithms)
+    for (const Collective collective : kCollectives) {
+      if (!a->supports(cluster, collective)) continue;
+      const int roots = collective == Collective::kBroadcast ? std::min(cluster.nranks(), kRoots) : 1;
+      for (int root = 0; root < roots; ++root)
+        bytes += image_bytes(a->program({&cluster, collective, root, depths}, rank), channels);
+    }
+  ScheduleMemory made;
+  auto block = runtime.device_memory(device, bytes);
+  if (!block) return block.error();
+  made.blocks_.push_back(std::move(*block));
+  log_debug("rank {}: {} bytes for schedules on GPU {}", rank, bytes, device);
+  return Result<ScheduleMemory>(std::move(made));
+}
+
+Result<std::byte*> ScheduleMemory::take(GpuRuntime& runtime, int device, size_t bytes) {
+  if (blocks_.empty() || blocks_.back()->size() - used_ < bytes) {
+    auto block = runtime.device_memory(device, bytes);
+    if (!block) return block.error();
+    blocks_.push_back(std::move(*block));
+    used_ = 0;
+  }
+  return blocks_.back()->data() + std::exchange(used_, used_ + bytes);
+}
+
+Result<GpuSchedule> upload(GpuRuntime& runtime, int device, const BoundSchedule& schedule, const WindowMap& map,
+                           ScheduleMemory& memory) {
   GpuSchedule made;
   made.frame = schedule.frame;
   const int channels = static_cast<int>(schedule.lanes.size());
@@ -61,14 +106,12 @@ Result<GpuSchedule> upload(GpuRuntime& runtime, int device, const BoundSchedule&
         std::count_if(lanes.begin(), lanes.end(), [&](const LoopLane& l) { return l.channel < n; })));
 
   const size_t bytes = image_bytes(lanes);
-  auto memory = runtime.device_memory(device, bytes);
-  if (!memory) return memory.error();
-  made.memory = std::move(*memory);
-  Image image(bytes, made.memory->data());
+  auto at = memory.take(runtime, device, bytes);
+  if (!at) return at.error();
+  Image image(bytes, *at);
   for (LoopLane& lane : lanes) lane.steps = add_steps(image, lane);
   made.lanes = image.add(lanes.data(), lanes.size());
-  if (auto copied = runtime.upload(device, made.memory->data(), image.data(), image.size()); !copied)
-    return copied.error();
+  if (auto copied = runtime.upload(device, *at, image.data(), image.size()); !copied) return copied.error();
   return Result<GpuSchedule>(std::move(made));
 }
 

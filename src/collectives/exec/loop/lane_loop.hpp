@@ -23,14 +23,20 @@ class LaneLoop {
 
   TWOHOP_HD void run() {
     if (!open()) return;
-    for (int64_t round = 0; round < c_.rounds; ++round)
-      for (uint32_t pc = 0; pc < lane_.count; ++pc)
-        if (!step(lane_.steps[pc], round)) return;
+    const bool at_end = run_steps();
+    if (!settle() || !at_end) return;
     g_.sync();
     if (g_.thread() == 0) close();
   }
 
  private:
+  TWOHOP_HD bool run_steps() {
+    for (int64_t round = 0; round < c_.rounds; ++round)
+      for (uint32_t pc = 0; pc < lane_.count; ++pc)
+        if (!step(lane_.steps[pc], round)) return false;
+    return true;
+  }
+
   // ---- Waiting ----
   /// One thread looks until `condition` holds; false: the call is to end.
   template <class Condition>
@@ -154,10 +160,9 @@ class LaneLoop {
 
   // ---- Steps ----
   TWOHOP_HD bool step(const BoundStep& s, int64_t round) {
+    if (s.kind == StepKind::kCopy) return copy(s, round);
+    if (!settle()) return false;
     switch (s.kind) {
-      case StepKind::kCopy:
-        copy(s, round);
-        return true;
       case StepKind::kReduce:
         reduce(s, round);
         return true;
@@ -193,15 +198,51 @@ class LaneLoop {
     }
   }
 
-  TWOHOP_HD void copy(const BoundStep& s, int64_t round) {
+  TWOHOP_HD bool copy(const BoundStep& s, int64_t round) {
     // Who would read the copy reads the input.
-    if (c_.direct != 0 && s.dst.space == Space::kWindow && s.srcs[0].space == Space::kInput) return;
+    if (c_.direct != 0 && s.dst.space == Space::kWindow && s.srcs[0].space == Space::kInput) return true;
     const Extent extent = g_.scratch().places.output_extent(lane_.channel, round, s);
-    if (extent.bytes == 0) return;
+    if (extent.bytes == 0) return true;
     std::byte* dst = address(s.dst, s, round, extent);
     const std::byte* src = address(s.srcs[0], s, round, extent);
+    if (c_.by_engine && on_host(s.dst.space) != on_host(s.srcs[0].space)) return ask_for_copy(dst, src, extent.bytes);
+    if (!settle()) return false;
     if (dst != src) element::copy_chunk(g_, dst, src, extent.bytes);
     g_.sync();
+    return true;
+  }
+
+  // ---- Copies by an engine ----
+  TWOHOP_HD bool on_host(Space space) const {
+    return space == Space::kWindow ? c_.windows_on_host : space == Space::kInbox && c_.inboxes_on_host;
+  }
+  /// Copies of a rank are made one after the other, so that a lane waits for its last one only, and before it does
+  /// anything else.
+  TWOHOP_HD bool ask_for_copy(std::byte* dst, const std::byte* src, uint64_t bytes) {
+    const uint64_t asked = leader([&] {
+      return c_.queue.push([&](auto free) { return wait_until(free); },
+                           [&](PutEntry& e) {
+                             e.request = PutRequest::kCopy;
+                             e.pieces = 1;
+                             e.piece[0] = {src, 0, bytes, dst};
+                           });
+    });
+    if (asked != 0) copying_ = asked;
+    return asked != 0;
+  }
+  /// Until the copies that this lane has asked for are complete. A call that is to end waits too: when the kernel has
+  /// ended the memory is the user's. False: they will never be.
+  TWOHOP_HD bool settle() {
+    if (copying_ == 0) return true;
+    const uint64_t wanted = copying_;
+    copying_ = 0;
+    return leader([&] {
+             for (unsigned turns = 0; !reached(load_acquire(c_.queue.taken), wanted); ++turns) {
+               if (turns % 64 == 63 && load_acquire(&c_.report->copies_ended) != 0) return false;
+               g_.pause(turns);
+             }
+             return true;
+           }) != 0;
   }
 
   TWOHOP_HD void reduce(const BoundStep& s, int64_t round) {
@@ -244,8 +285,15 @@ class LaneLoop {
   TWOHOP_HD bool put(const BoundStep& s, int64_t round) {
     const uint64_t pieces = leader([&] { return wait_for_slot(s, round) ? find_pieces(s, round) : 0; });
     if (pieces == 0) return false;
-    if (c_.staging) stage(s.inbox, pieces);
-    return leader([&] { return push_put(s, pieces); }) != 0;
+    const bool staged_first = c_.staging != nullptr && !lies_on_host(s);
+    if (staged_first && !c_.by_engine) stage(s.inbox, pieces);
+    return leader([&] { return push_put(s, pieces, staged_first); }) != 0;
+  }
+  /// What arrived in an inbox in host memory is passed on from there.
+  TWOHOP_HD bool lies_on_host(const BoundStep& s) const {
+    bool all = c_.inboxes_on_host;
+    for (uint32_t i = 0; i < s.srcs.count; ++i) all = all && s.srcs[i].space == Space::kInbox;
+    return all;
   }
   TWOHOP_HD bool wait_for_slot(const BoundStep& s, int64_t round) {
     const auto number = static_cast<uint64_t>(s.target.at(round));
@@ -284,7 +332,7 @@ class LaneLoop {
   TWOHOP_HD std::byte* staged(uint32_t inbox, const PutPiece& p) const {
     return c_.staging + inbox * 2 * c_.places.inbox_bytes + p.inbox_offset;
   }
-  TWOHOP_HD bool push_put(const BoundStep& s, uint64_t pieces) {
+  TWOHOP_HD bool push_put(const BoundStep& s, uint64_t pieces, bool staged_first) {
     ++c_.out[s.link].posted;
     return c_.queue.push([&](auto free) { return wait_until(free); },
                          [&](PutEntry& e) {
@@ -295,9 +343,11 @@ class LaneLoop {
                            e.pieces = static_cast<uint32_t>(pieces);
                            for (uint64_t i = 0; i < pieces; ++i) {
                              const PutPiece& p = g_.scratch().pieces[i];
-                             e.piece[i] = {c_.staging ? staged(s.inbox, p) : p.source, p.inbox_offset, p.bytes};
+                             std::byte* const at = staged_first ? staged(s.inbox, p) : nullptr;
+                             const bool copied = at != nullptr && !c_.by_engine;  // else by the progress thread
+                             e.piece[i] = {copied ? at : p.source, p.inbox_offset, p.bytes, copied ? nullptr : at};
                            }
-                         });
+                         }) != 0;
   }
   TWOHOP_HD bool release(const BoundStep& s) {
     ++c_.in[s.link].posted;
@@ -305,7 +355,7 @@ class LaneLoop {
                          [&](PutEntry& e) {
                            e.request = PutRequest::kRelease;
                            e.link = s.link;
-                         });
+                         }) != 0;
   }
 
   Group& g_;
@@ -313,6 +363,7 @@ class LaneLoop {
   const LoopLane& lane_;
   const bool opens_;
   uint64_t number_ = 0, signals_ = 0, verified_ = 0;
+  uint64_t copying_ = 0;  // the latest copy asked for and not awaited yet, as PutQueue::push names it
   unsigned spoken_ = 0;
 };
 

@@ -49,6 +49,8 @@ enum class LoopFault : uint64_t { kNone, kMismatchLocal, kMismatchLink, kPutTooS
 struct LoopReport {
   /// Not 0: all lanes give up. Set by the CPU (abort, timeout, lost rank), and by the kernel itself at a fault.
   alignas(kCacheLine) uint64_t stop = 0;
+  /// Not 0: no copy that lanes have asked for is under way, and none will be. Set by the CPU when calls are over.
+  uint64_t copies_ended = 0;
   // By the kernel: how far calls are; and what went wrong, where something did.
   alignas(kCacheLine) uint64_t started = 0;  // number of the latest call
   uint64_t finished = 0;
@@ -92,6 +94,9 @@ struct LoopCall {
   /// Where puts are copied before they are sent, at (inbox, offset in it): host memory, for networks that cannot
   /// read the GPU's. Null: puts are sent from where they lie.
   std::byte* staging = nullptr;
+  /// Chunks are copied between GPU memory and host memory by a copy engine, which the progress thread asks; else by the
+  /// lanes themselves. It is told what lies in host memory.
+  bool by_engine = false, windows_on_host = false, inboxes_on_host = false;
   /// Where the other ranks of the node find this rank's contribution without staging: a region of the user's registered
   /// memory and the bytes from its start (direct_word). 0: in the window, as the schedule says.
   uint64_t direct = 0;

@@ -1,9 +1,10 @@
-// The bounded queue by which a running kernel asks the progress thread for puts and credits: many producers, one
-// consumer, entries in memory that both sides reach.
+// The bounded queue by which a running kernel asks the progress thread for puts, credits and copies: many producers,
+// one consumer, entries in memory that both sides reach.
 //
 // A producer takes a ticket, waits until the entry of that ticket is free, fills it in and publishes it by its sequence
-// number. The consumer takes entries in the order of tickets and counts them in `taken`. It never waits for anything
-// before it takes the next one (credits were awaited by the producer), so a full queue always drains.
+// number. The consumer ends entries in the order of tickets and counts them in `taken`. It waits for no kernel before
+// it ends one: credits were awaited by the producer, and copies that were started end by themselves. So a full queue
+// always drains, and a producer that sees its ticket in `taken` knows that its copy is complete.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace twohop {
 
-enum class PutRequest : uint32_t { kPut, kRelease };
+enum class PutRequest : uint32_t { kPut, kRelease, kCopy };
 
 struct alignas(128) PutEntry {
   uint64_t sequence;  // ticket + 1, published last
@@ -24,6 +25,7 @@ struct alignas(128) PutEntry {
   struct Piece {
     const std::byte* source;
     uint64_t inbox_offset, bytes;
+    std::byte* copy_to;  // by a copy engine, and sent from there; null: sent from where it lies
   } piece[2];
 };
 static_assert(sizeof(PutEntry) == 128);
@@ -35,15 +37,16 @@ struct PutQueue {
   const uint64_t* taken = nullptr;  // written by the consumer
   uint64_t capacity = 0;
 
-  /// `fill` writes everything but the sequence number. `wait(condition)` returns false when the call is to end.
+  /// `fill` writes everything but the sequence number. `wait(condition)` returns false when the call is to end. Returns
+  /// the entry's sequence number, which `taken` reaches when it is done with; 0 when the call is to end.
   template <class Wait, class Fill>
-  TWOHOP_HD bool push(Wait&& wait, Fill&& fill) const {
+  TWOHOP_HD uint64_t push(Wait&& wait, Fill&& fill) const {
     const uint64_t ticket = fetch_add(tickets, 1);
-    if (!wait([&] { return reached(load_acquire(taken) + capacity, ticket + 1); })) return false;
+    if (!wait([&] { return reached(load_acquire(taken) + capacity, ticket + 1); })) return 0;
     PutEntry& entry = entries[ticket % capacity];
     fill(entry);
     store_release(&entry.sequence, ticket + 1);
-    return true;
+    return ticket + 1;
   }
 };
 
@@ -55,9 +58,12 @@ class PutQueueReader {
       : entries_(entries), capacity_(capacity), taken_(taken) {}
 
   /// The next entry, or null when there is none yet. It is the reader's until pop().
-  const PutEntry* front() const {
-    const PutEntry& entry = entries_[next_ % capacity_];
-    return load_acquire(&entry.sequence) == next_ + 1 ? &entry : nullptr;
+  const PutEntry* front() const { return behind_front(0); }
+  /// The one so many places behind it.
+  const PutEntry* behind_front(uint64_t places) const {
+    const uint64_t ticket = next_ + places;
+    const PutEntry& entry = entries_[ticket % capacity_];
+    return load_acquire(&entry.sequence) == ticket + 1 ? &entry : nullptr;
   }
   void pop() { store_release(taken_, ++next_); }
 

@@ -25,6 +25,7 @@ constexpr double kUnrest = 0.02;
 constexpr int64_t kFewestRounds = 3;
 constexpr int kMostChannelsWalked = 4;           // by an estimate
 constexpr uint64_t kStepsOfAnEstimate = 10'000;  // while more than one channel is walked
+constexpr int64_t kRoundsOfAnEstimate = 2;       // one would not show how far rounds wait for each other
 
 /// The rounds between start and end: how long each is, and how much the first half of them differs from the second.
 struct Steady {
@@ -139,7 +140,7 @@ Prediction Predictor::predict(const Choice& choice, Collective collective, uint6
   return p;
 }
 
-/// Of a round that was walked: what no other can be faster than.
+/// What as many rounds as were walked cannot be faster than.
 double Predictor::busiest_us(const CostProgram& costs, const SimulatedRun& run) const {
   double rank = 0, all = 0;
   for (const RankUse& r : run.ranks) {
@@ -162,10 +163,13 @@ Predictor::Estimate Predictor::estimate(const Choice& choice, Collective collect
   few.channels = channels_walked(costs, channels);
   few.chunk_bytes = chunk_bytes;
   const Layout layout = this->layout(few, costs.frame, buffer_bytes);
-  const SimulatedRun run = simulate(costs, model_, size_of(layout, few, collective, buffer_bytes));
+  SimulatedSize size = size_of(layout, few, collective, buffer_bytes);
+  size.rounds = std::min(layout.rounds(), kRoundsOfAnEstimate);
+  const SimulatedRun run = simulate(costs, model_, size);
   steps_walked_ += run.steps;
   Estimate e{run.time_us, 0};
-  if (layout.rounds() > 1) e.rest_us = (full_rounds(costs.frame, layout, buffer_bytes) - 1) * busiest_us(costs, run);
+  if (const auto walked = static_cast<double>(size.rounds); layout.rounds() > size.rounds)
+    e.rest_us = (full_rounds(costs.frame, layout, buffer_bytes) - walked) * busiest_us(costs, run) / walked;
   estimates_.emplace(key, e);
   return e;
 }

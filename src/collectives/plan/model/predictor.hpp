@@ -44,9 +44,9 @@ class Predictor {
     return predict(choice, collective, buffer_bytes, Effort());
   }
 
-  /// Much cheaper and a little coarser: one round of a few channels is walked, and the others take as long as the
-  /// busiest core or rail was busy in it, times `pace` (what pace() has found). docs/model.md says how far off that is.
-  /// The last estimates are remembered.
+  /// Much cheaper and a little coarser: two rounds of a few channels are walked, and the others take as long as the
+  /// busiest core or rail was busy in them, times `pace` (what pace() has found). docs/model.md says how far off that
+  /// is. The last estimates are remembered.
   double estimate_us(const Choice& choice, Collective collective, uint64_t buffer_bytes, double pace = 1);
   /// By how much the rounds of a long call are slower than estimate_us() takes them for: `rounds` of them are walked.
   double pace(const Choice& choice, Collective collective, uint64_t buffer_bytes, int64_t rounds);
@@ -64,7 +64,7 @@ class Predictor {
  private:
   Layout layout(const Choice& choice, const Frame& frame, uint64_t buffer_bytes) const;
   struct Estimate {
-    double start_us = 0, rest_us = 0;  // a round; all others, at pace 1
+    double start_us = 0, rest_us = 0;  // what was walked; all other rounds, at pace 1
     bool operator==(const Estimate&) const = default;
   };
   Estimate estimate(const Choice& choice, Collective collective, uint64_t buffer_bytes);

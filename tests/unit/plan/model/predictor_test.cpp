@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "collectives/plan/memory_limits.hpp"
 #include "unit/plan/model/model_cases.hpp"
 
 namespace twohop {
@@ -72,9 +73,11 @@ TEST(Predictor, EstimatesWhatAWalkComesTo) {
       for (auto [nodes, group] : {std::pair{1, 2}, {1, 8}, {2, 1}, {2, 2}, {4, 2}, {3, 4}, {8, 1}}) {
         NetworkModel m = *find_builtin_model(name);
         if (one_machine) m.cores = 2, m.nodes_per_machine = nodes > 1 ? 0 : 1;
-        Predictor p(even_cluster(nodes, group), m, {});
+        const auto cluster = even_cluster(nodes, group);
+        Predictor p(cluster, m, memory_limits(*cluster, {4 << 20, 128 << 10, 4}));
         for (const char* algorithm : {"two-hop", "two-hop-tree", "two-hop-log", "node-ring", "one-shot", "flat"})
-          for (uint64_t bytes : {uint64_t{4} << 10, uint64_t{256} << 10, uint64_t{4} << 20, uint64_t{64} << 20}) {
+          for (uint64_t bytes :
+               {uint64_t{4} << 10, uint64_t{64} << 10, uint64_t{256} << 10, uint64_t{4} << 20, uint64_t{64} << 20}) {
             const Choice choice{find_algorithm(algorithm), 128 << 10, 4, 64};
             const double walked = p.predict(choice, Collective::kAllReduce, bytes, {20'000}).time_us;
             errors.push_back(std::abs(p.estimate_us(choice, Collective::kAllReduce, bytes) / walked - 1));

@@ -183,6 +183,31 @@ TEST_F(SendQueueTest, NamesItselfInTheWorkRequestsIdentity) {
   EXPECT_TRUE(SendQueue::is_receive(SendQueue::receive_wr_id(5)));
 }
 
+TEST_F(SendQueueTest, KeepsTheOrderOfRequestsHoweverOftenItsRingIsUsedAgain) {
+  make({.batch = 7, .signal_every = 7});
+  uint32_t appended = 0, next = 0;
+  while (appended < 5000) {
+    for (int i = 0; i < 7; ++i) {
+      Request& r = queue->append();
+      r.owner = appended++;
+      r.wants_done = true;
+      EXPECT_EQ(&queue->last(), &r);
+    }
+    ASSERT_EQ(queue->post(), 0);
+    queue->finish(recorder.doorbells.back().back().wr_id, [&](const Request& r) { EXPECT_EQ(r.owner, next++); });
+  }
+  EXPECT_EQ(next, appended);
+  EXPECT_TRUE(queue->idle());
+}
+
+TEST_F(SendQueueTest, TakesAsManyRequestsAsItWasMadeFor) {
+  make({.max_posted = 2});
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_FALSE(queue->full());
+    queue->append();
+  }
+}
+
 TEST(SendRulesTest, AreSoundOnlyWithTwiceTheSlots) {
   EXPECT_TRUE(sound({.max_posted = 512, .signal_every = 64}, 1024));
   EXPECT_FALSE(sound({.max_posted = 512, .signal_every = 64}, 1023));
