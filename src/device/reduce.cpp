@@ -104,8 +104,8 @@ Result<Isa> choose_isa(const std::string& name) {
     if (isa_supported(isa)) best = isa;
     if (name != isa_name(isa)) continue;
     if (isa_supported(isa)) return isa;
-    return make_error(twohopInvalidArgument, "TWOHOP_REDUCE_ISA={}: this CPU lacks it; use one of: {}", name,
-                      supported_names());
+    return make_error(twohopInvalidArgument, "TWOHOP_REDUCE_ISA={}: this CPU or this build lacks it; use one of: {}",
+                      name, supported_names());
   }
   if (name == "auto") return best;
   return make_error(twohopInvalidArgument, "TWOHOP_REDUCE_ISA={}: not an instruction set twohop has; use one of: {}",

@@ -85,7 +85,9 @@ Result<Json> CommunicatorInit::own_tuning() const {
     place.net = comm_->endpoint_->name();
     // One machine alone, or an emulated device, has no wire that its NICs would speak of.
     if (machines_ > 1 && place.net == "tcp") place.rail_gbit_per_s = topology_->socket_gbit_per_s();
-    if (machines_ > 1 && place.net == "verbs") place.rail_gbit_per_s = topology_->rail_gbit_per_s();
+    // With TWOHOP_IB_HCA the ports are other ones than the topology would choose.
+    if (machines_ > 1 && place.net == "verbs" && options_.ib_hca.empty())
+      place.rail_gbit_per_s = topology_->rail_gbit_per_s();
     std::set<int> rails;
     for (int peer : comm_->cluster_.peers_of(rank_)) rails.insert(rails_[peer].begin(), rails_[peer].end());
     place.rails = static_cast<int64_t>(rails.size());

@@ -12,7 +12,7 @@ namespace twohop {
 namespace {
 
 /// Sweeps that find nothing before it is asked whether ranks are gone or make another call. They are what small calls
-/// wait with; a rank that sleeps has passed them.
+/// wait with; by default a rank that sleeps has passed them.
 constexpr uint32_t kSweepsBeforeLook = 16;
 
 }  // namespace

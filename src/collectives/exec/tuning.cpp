@@ -17,7 +17,8 @@ constexpr int kMostRanksForAll = 128;
 /// Beyond so many, so many of the nodes stand for all.
 constexpr int kMostRanks = 512;
 constexpr std::string_view kBuiltInModel = "built-in", kNoModel = "none";
-constexpr double kPayloadShare = 0.96;                                      // of a rail's rate
+constexpr double kPayloadShare = 0.96;                       // of a rail's rate
+constexpr double kSlowestRail = 0.001, kFastestRail = 1000;  // GB/s: what is outside is no rate of a rail
 constexpr uint64_t kStepsForAllReduce = 300'000, kStepsForOthers = 60'000;  // walked: a few milliseconds
 
 Result<std::string> read_file(const char* variable, const std::string& path) {
@@ -45,7 +46,8 @@ Result<NetworkModel> model_for(const Options& options, const TuningPlace& place)
   const NetworkModel* known = find_builtin_model(loopback ? "loopback" : place.net);
   NetworkModel model = known ? *known : NetworkModel();
   model.rails = std::clamp<int64_t>(place.rails, 1, 64);
-  if (place.rail_gbit_per_s > 0) model.rail_gbytes_per_s = kPayloadShare * place.rail_gbit_per_s / 8;
+  if (place.rail_gbit_per_s > 0)
+    model.rail_gbytes_per_s = std::clamp(kPayloadShare * place.rail_gbit_per_s / 8, kSlowestRail, kFastestRail);
   model.cores = std::max<int64_t>(1, place.cores);
   // All on one machine: 0 means that.
   model.nodes_per_machine = place.machines > 1 ? (place.cluster->nnodes() + place.machines - 1) / place.machines : 0;

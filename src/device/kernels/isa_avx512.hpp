@@ -1,6 +1,8 @@
 // What the kernels need of AVX-512 (F, BW, VL, DQ). The same names are in each isa_*.hpp; isa.hpp chooses.
 #pragma once
 
+#define TWOHOP_HAS_MASKS
+
 #include <immintrin.h>
 
 #include <cstddef>

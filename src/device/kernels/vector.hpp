@@ -49,7 +49,7 @@ template <class V>
   __builtin_memcpy(p, &v, sizeof v);
 }
 
-#if !defined(__AVX512BW__)  // isa_avx512.hpp has a mask for it
+#if !defined(TWOHOP_HAS_MASKS)  // else isa_avx512.hpp has them
 /// Less than a vector, more than nothing, zeros behind; what is not asked for is not touched.
 [[gnu::always_inline]] inline Bytes load_first(const std::byte* p, size_t bytes) {
   Bytes v{};

@@ -282,13 +282,16 @@ Result<std::optional<int>> FakeGpus::current_device(bool wake) {
 Result<std::string> FakeGpus::device_identity(int device) {
   return "fake-" + std::to_string(device);
 }
-Result<std::unique_ptr<GpuMemory>> FakeGpus::device_memory(int, size_t bytes) {
-  ++allocated_;
+Result<std::unique_ptr<GpuMemory>> FakeGpus::plain_memory(size_t bytes) {
+  if (++allocated_ == defects_.failing_allocation)
+    return make_error(twohopUnhandledCudaError, "the fake GPUs are out of memory");
   return std::unique_ptr<GpuMemory>(std::make_unique<PlainMemory>(bytes, live_));
 }
+Result<std::unique_ptr<GpuMemory>> FakeGpus::device_memory(int, size_t bytes) {
+  return plain_memory(bytes);
+}
 Result<std::unique_ptr<GpuMemory>> FakeGpus::host_memory(int, size_t bytes) {
-  ++allocated_;
-  return std::unique_ptr<GpuMemory>(std::make_unique<PlainMemory>(bytes, live_));
+  return plain_memory(bytes);
 }
 Result<> FakeGpus::check_peer_access(int device, std::span<const std::string> peers) {
   if (defects_.peers_are_known_to_be || peers.size() == 1) return {};

@@ -59,6 +59,7 @@ struct Defects {
   uint32_t resident_lanes = 4096;
   bool launches_fail = false;
   int device_without_engine = -1;
+  size_t failing_allocation = 0;  // of those that allocations() counts, from 1
 };
 
 class FakeGpus : public GpuRuntime {
@@ -111,6 +112,7 @@ class FakeGpus : public GpuRuntime {
   /// That `address` lies in; with mutex_.
   const Allocation* find(const void* address) const;
   void add(Allocation allocation);
+  Result<std::unique_ptr<GpuMemory>> plain_memory(size_t bytes);
 
   Defects defects_;
   std::mutex mutex_;

@@ -35,6 +35,13 @@ void wait_for_first_copy(FakeGpus& gpus) {
   ASSERT_GT(gpus.copies().started, 0U);
 }
 
+/// For as long as a kernel that does not wait would need many times over to see that it is stopped.
+bool stays_busy(FakeStream& stream) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  while (stream.busy() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  return stream.busy();
+}
+
 /// Until all ranks have come so far.
 class Meeting {
  public:
@@ -177,7 +184,8 @@ TEST_F(GpuCopiesThat, AreUnderWayHoldTheKernelOfAnAbortedCall) {
   for (const Defects& defects : {kApart, kTogether}) {
     FakeGpus gpus(defects);
     gpus.copies().held = true;
-    Meeting launched(4), told(4);
+    Meeting launched(4), told(4), looked(4);
+    std::atomic<int> holding{0};
     run_ranks({.nranks = 4, .ranks_per_node = 2, .algo = "two-hop"}, [&](int rank, twohopComm_t comm) {
       FakeStream stream;
       Floats b(gpus, 30000, rank);
@@ -189,6 +197,10 @@ TEST_F(GpuCopiesThat, AreUnderWayHoldTheKernelOfAnAbortedCall) {
       }
       EXPECT_EQ(awaited_error(comm), twohopAborted) << last_error(comm);
       told.wait();
+      holding += stays_busy(stream);
+      looked.wait();
+      // Of GPUs that reach each other only what is sent is copied: from windows, which are not the user's.
+      EXPECT_EQ(holding > 0, defects.no_peer_access) << holding << " kernels wait for their copies";
       gpus.copies().held = false;
       stream.synchronize();
     });
@@ -205,7 +217,7 @@ TEST_F(GpuCopiesThat, NeverEndAreACallWithoutProgress) {
     Floats b(gpus, 3000, rank);
     ASSERT_EQ(sum(b, comm, stream), twohopSuccess) << last_error(comm);
     EXPECT_EQ(awaited_error(comm), twohopTimeout) << last_error(comm);
-    EXPECT_TRUE(stream.busy());
+    EXPECT_TRUE(stays_busy(stream));
     told.wait();
     gpus.copies().held = false;
     stream.synchronize();

@@ -108,6 +108,34 @@ TEST(GpuSetUp, RefusesGpuMemoryWhereNotOneChannelFits) {
   });
 }
 
+/// Each in turn, until there are no more: the communicator comes up, and its ranks agree on what they can do.
+TEST(GpuSetUp, AnAllocationThatFailsIsARefusalOnAllRanksOrNone) {
+  int refused = 0;
+  for (size_t nth = 1;; ++nth) {
+    FakeGpus gpus({.failing_allocation = nth});
+    std::atomic<int> ranks_refused{0};
+    run_ranks({.nranks = 2}, [&](int rank, twohopComm_t comm) {
+      FakeStream stream;
+      Floats b(gpus, 10, rank);
+      b.fill(rank);
+      if (const twohopResult_t made = sum(b.get(), b.get(), 10, comm, as_stream(stream)); made == twohopSuccess) {
+        stream.synchronize();
+        b.expect_sum(2);
+      } else {
+        ++ranks_refused;
+        EXPECT_EQ(made, twohopInvalidUsage);
+        EXPECT_THAT(last_error(), HasSubstr("the fake GPUs are out of memory"));
+      }
+      std::vector<float> host(10, 1);
+      EXPECT_EQ(sum(host.data(), host.data(), 10, comm), twohopSuccess) << last_error(comm);
+    });
+    if (gpus.allocations() < nth) break;
+    EXPECT_TRUE(ranks_refused == 0 || ranks_refused == 2) << ranks_refused << " ranks at allocation " << nth;
+    refused += ranks_refused > 0;
+  }
+  EXPECT_GT(refused, 0);
+}
+
 /// Run with a device that refuses one queue pair of the GPUs' connections, after all of the host's. The ranks that wait
 /// for it would wait until TWOHOP_INIT_TIMEOUT_S, which is longer than the test may take.
 TEST(GpuSetUpUnderRefusal, NoRankWaitsForConnectionsThatWillNotCome) {

@@ -168,8 +168,8 @@ Result<> GpuExecution::make_memory() {
   Carver gpu_size(nullptr), host_size(nullptr);
   OnGpu{gpu_size, locals, out, in};
   OnHost{host_size, out, in, staging};
-  memory_ = std::make_shared<Memory>();
-  memory_->node = parts_.node;
+  auto memory = std::make_shared<Memory>();  // memory_ once all of it is there
+  memory->node = parts_.node;
   auto on_gpu = parts_.runtime->device_memory(parts_.device, gpu_size.used());
   if (!on_gpu) return on_gpu.error();
   auto on_host = parts_.runtime->host_memory(parts_.device, host_size.used());
@@ -177,15 +177,13 @@ Result<> GpuExecution::make_memory() {
   auto regions = GpuRegions::create(*parts_.runtime, parts_.device, std::move(parts_.meeting),
                                     parts_.node->placement().windows_on_gpu);
   if (!regions) return regions.error();
-  memory_->regions = std::move(*regions);
-  auto schedules = ScheduleMemory::reserve(*parts_.runtime, parts_.device, parts_.algorithms, *parts_.cluster,
-                                           parts_.depths, parts_.rank, parts_.limits.max_channels);
-  if (!schedules) return schedules.error();
-  memory_->schedules = std::move(*schedules);
-  memory_->on_gpu = std::move(*on_gpu);
-  memory_->on_host = std::move(*on_host);
+  memory->regions = std::move(*regions);
+  memory->schedules = ScheduleMemory::reserve(*parts_.runtime, parts_.device, parts_.algorithms, *parts_.cluster,
+                                              parts_.depths, parts_.rank, parts_.limits.max_channels);
+  memory->on_gpu = std::move(*on_gpu);
+  memory->on_host = std::move(*on_host);
 
-  Carver gpu_carver(memory_->on_gpu->data()), host_carver(memory_->on_host->data());
+  Carver gpu_carver(memory->on_gpu->data()), host_carver(memory->on_host->data());
   const OnGpu g(gpu_carver, locals, out, in);
   const OnHost h(host_carver, out, in, staging);
   const size_t pointers = locals * sizeof(std::byte*);
@@ -209,7 +207,8 @@ Result<> GpuExecution::make_memory() {
   fixed_.staging = staged ? h.staging : nullptr;
   if (staged) staging_ = {h.staging, staging};
   fixed_.report = h.report;
-  fixed_.regions = memory_->regions->table();
+  fixed_.regions = memory->regions->table();
+  memory_ = std::move(memory);
   return {};
 }
 

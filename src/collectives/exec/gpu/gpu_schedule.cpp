@@ -66,9 +66,8 @@ size_t image_bytes(const Program& program, int channels) {
 
 }  // namespace
 
-Result<ScheduleMemory> ScheduleMemory::reserve(GpuRuntime& runtime, int device,
-                                               std::span<const Algorithm* const> algorithms, const Cluster& cluster,
-                                               const Depths& depths, int rank, int channels) {
+ScheduleMemory ScheduleMemory::reserve(GpuRuntime& runtime, int device, std::span<const Algorithm* const> algorithms,
+                                       const Cluster& cluster, const Depths& depths, int rank, int channels) {
   size_t bytes = 0;
   for (const Algorithm* a : algorithms)
     for (const Collective collective : kCollectives) {
@@ -77,12 +76,16 @@ Result<ScheduleMemory> ScheduleMemory::reserve(GpuRuntime& runtime, int device,
       for (int root = 0; root < roots; ++root)
         bytes += image_bytes(a->program({&cluster, collective, root, depths}, rank), channels);
     }
+  bytes = std::min(bytes, kMostBytes);
   ScheduleMemory made;
-  auto block = runtime.device_memory(device, bytes);
-  if (!block) return block.error();
-  made.blocks_.push_back(std::move(*block));
-  log_debug("rank {}: {} bytes for schedules on GPU {}", rank, bytes, device);
-  return Result<ScheduleMemory>(std::move(made));
+  if (auto block = runtime.device_memory(device, bytes)) {
+    made.blocks_.push_back(std::move(*block));
+    log_debug("rank {}: {} bytes for schedules on GPU {}", rank, bytes, device);
+  } else {
+    log_info("rank {}: {} bytes for schedules on GPU {} cannot be had now ({}): they are allocated by first calls",
+             rank, bytes, device, block.error().message);
+  }
+  return made;
 }
 
 Result<std::byte*> ScheduleMemory::take(GpuRuntime& runtime, int device, size_t bytes) {

@@ -16,10 +16,12 @@ namespace twohop {
 /// call that allocates may wait for a kernel that waits for it.
 class ScheduleMemory {
  public:
-  /// For all collectives by these algorithms, broadcasts from the first kRoots ranks.
+  /// For all collectives by these algorithms, broadcasts from the first kRoots ranks, as far as that is not too much to
+  /// keep for calls that may never come.
   static constexpr int kRoots = 64;
-  static Result<ScheduleMemory> reserve(GpuRuntime& runtime, int device, std::span<const Algorithm* const> algorithms,
-                                        const Cluster& cluster, const Depths& depths, int rank, int channels);
+  static constexpr size_t kMostBytes = 64 << 20;
+  static ScheduleMemory reserve(GpuRuntime& runtime, int device, std::span<const Algorithm* const> algorithms,
+                                const Cluster& cluster, const Depths& depths, int rank, int channels);
   /// Of what is reserved, and allocated where that does not suffice.
   Result<std::byte*> take(GpuRuntime& runtime, int device, size_t bytes);
 

@@ -90,7 +90,9 @@ class Tuning {
   }
   void choose(Point& p) const {
     const double limit = kGrain * p.best();
-    const auto first = std::find_if(p.times_us.begin(), p.times_us.end(), [&](double t) { return t <= limit; });
+    const auto found = std::find_if(p.times_us.begin(), p.times_us.end(), [&](double t) { return t <= limit; });
+    const auto first =
+        found == p.times_us.end() ? p.times_us.begin() : found;  // where an absurd model gives no numbers
     p.choice = runners_[static_cast<size_t>(first - p.times_us.begin())].base;
   }
   /// Fewer channels, and smaller chunks for a longer pipeline, where they gain enough.
