@@ -139,8 +139,8 @@ def ranks_that_suffer(thorough):
                     codes, more = {TIMEOUT, REMOTE_ERROR}, {"environment": {"TWOHOP_INIT_TIMEOUT_S": "2"}, "mixed": True}
                 if moment == "destroy":
                     codes = codes | {OK}  # its calls are over; the others may be in their last one
-                if fault == "exit" and moment in ("first-call", "between-calls"):
-                    codes = {REMOTE_ERROR, INVALID_USAGE}  # it may have said goodbye
+                if fault == "exit" and moment in ("first-call", "mid-call", "between-calls"):
+                    codes = {REMOTE_ERROR, INVALID_USAGE}  # it may have said goodbye, between two calls
                 for seed in range(1, 9 if thorough and moment == "mid-call" else 2):
                     if moment == "mid-call":
                         codes = codes | {OK}  # or all calls were over already

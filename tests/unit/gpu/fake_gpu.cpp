@@ -19,11 +19,11 @@ constexpr unsigned kThreadsPerLane = 2;
 
 class PlainMemory : public GpuMemory {
  public:
-  PlainMemory(size_t bytes, std::atomic<size_t>& live)
-      : memory_(new std::byte[bytes + 128]()), bytes_(bytes), live_(live) {
-    ++live_;
+  PlainMemory(size_t bytes, std::shared_ptr<FakeGpus::Live> live)
+      : memory_(new std::byte[bytes + 128]()), bytes_(bytes), live_(std::move(live)) {
+    ++live_->memories;
   }
-  ~PlainMemory() override { --live_; }
+  ~PlainMemory() override { --live_->memories; }
   std::byte* data() const override {
     return memory_.get() + (128 - reinterpret_cast<uintptr_t>(memory_.get()) % 128) % 128;
   }
@@ -32,7 +32,7 @@ class PlainMemory : public GpuMemory {
  private:
   std::unique_ptr<std::byte[]> memory_;
   size_t bytes_;
-  std::atomic<size_t>& live_;
+  std::shared_ptr<FakeGpus::Live> live_;
 };
 
 /// Another rank's segment.
@@ -194,13 +194,13 @@ class FakeGpus::Segment : public GpuMemory {
 /// The user's memory: as it is shared, and as another rank sees it. At another address, also in the same process.
 class FakeGpus::Mapped : public GpuMemory {
  public:
-  Mapped(std::byte* data, size_t bytes, Fd fd, std::atomic<int>* mapped)
-      : data_(data), bytes_(bytes), fd_(std::move(fd)), mapped_(mapped) {
-    if (mapped_) ++*mapped_;
+  Mapped(std::byte* data, size_t bytes, Fd fd, std::shared_ptr<Live> live)
+      : data_(data), bytes_(bytes), fd_(std::move(fd)), live_(std::move(live)) {
+    if (live_) ++live_->regions;
   }
   ~Mapped() override {
-    if (!mapped_) return;
-    --*mapped_;
+    if (!live_) return;
+    --live_->regions;
     ::munmap(data_, bytes_);
   }
   std::byte* data() const override { return data_; }
@@ -215,7 +215,7 @@ class FakeGpus::Mapped : public GpuMemory {
   std::byte* data_;
   size_t bytes_;
   Fd fd_;
-  std::atomic<int>* mapped_;
+  std::shared_ptr<Live> live_;
 };
 
 void FakeGpus::add(Allocation allocation) {
@@ -322,7 +322,7 @@ Result<std::unique_ptr<GpuMemory>> FakeGpus::map_segment(int device, std::vector
   void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0].get(), 0);
   if (at == MAP_FAILED) return system_error(errno, "cannot map a region");
   return std::unique_ptr<GpuMemory>(
-      std::make_unique<Mapped>(static_cast<std::byte*>(at), size, std::move(fds[0]), &regions_));
+      std::make_unique<Mapped>(static_cast<std::byte*>(at), size, std::move(fds[0]), live_));
 }
 Result<std::unique_ptr<GpuMemory>> FakeGpus::share_memory(int device, const void* address) {
   if (device == defects_.shares_no_user_memory)

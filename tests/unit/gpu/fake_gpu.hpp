@@ -93,9 +93,15 @@ class FakeGpus : public GpuRuntime {
   Result<> flush_remote_writes(int) override { return {}; }
 
   size_t allocations() const { return allocated_.load(); }  // by device_memory() and host_memory(), so far
-  size_t live_memories() const { return live_.load(); }     // made by device_memory() and not freed
+  size_t live_memories() const { return live_->memories; }  // made by device_memory() and not freed
   loop_test::CopyEngineBehaviour& copies() { return copies_; }
-  int regions() const { return regions_.load(); }  // of the user's memory, mapped by other ranks now
+  int regions() const { return live_->regions; }  // of the user's memory, mapped by other ranks now
+
+  /// Counted by memory that may outlive the GPUs, since the library frees what graphs held when it next comes by.
+  struct Live {
+    std::atomic<size_t> memories{0};
+    std::atomic<int> regions{0};
+  };
 
  private:
   class Segment;
@@ -119,8 +125,8 @@ class FakeGpus : public GpuRuntime {
   std::map<uintptr_t, Allocation> allocations_;  // by start
   std::atomic<uint64_t> ids_{0};
   std::map<int, std::unique_ptr<FakeStream>> default_streams_;
-  std::atomic<size_t> live_{0}, allocated_{0};
-  std::atomic<int> regions_{0};
+  std::atomic<size_t> allocated_{0};
+  std::shared_ptr<Live> live_ = std::make_shared<Live>();
   loop_test::CopyEngineBehaviour copies_;
 };
 
