@@ -73,8 +73,7 @@ std::vector<Row> rows_of_calls() {
        "(GPUDirect RDMA); 0: they go through host memory then."},
       {"TWOHOP_USE_CUDA_MEMCPY", &Options::use_cuda_memcpy, kNumber, 0, 1, "",
        "Data of calls on GPU memory that has to go through host memory; 1: copy engines (cudaMemcpyAsync) copy it "
-       "between "
-       "the two; 0: the kernels do. Ranks may differ."},
+       "between the two; 0: the kernels do. Ranks may differ."},
   };
 }
 

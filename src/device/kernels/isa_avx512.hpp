@@ -1,8 +1,6 @@
 // What the kernels need of AVX-512 (F, BW, VL, DQ). The same names are in each isa_*.hpp; isa.hpp chooses.
 #pragma once
 
-#define TWOHOP_HAS_MASKS
-
 #include <immintrin.h>
 
 #include <cstddef>
@@ -19,7 +17,6 @@ constexpr size_t kVectorBytes = 64;
 namespace twohop {
 namespace {
 
-/// Less than a vector, more than nothing, zeros behind; what is not asked for is not touched.
 [[gnu::always_inline]] inline Bytes load_first(const std::byte* p, size_t bytes) {
   return as<Bytes>(_mm512_maskz_loadu_epi8(~uint64_t{0} >> (kVectorBytes - bytes), p));
 }

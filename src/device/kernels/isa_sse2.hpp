@@ -12,26 +12,10 @@ constexpr size_t kVectorBytes = 16;
 }
 }  // namespace twohop
 
-#include "device/kernels/vector.hpp"
+#include "device/kernels/without_masks.hpp"
 
 namespace twohop {
 namespace {
-
-[[gnu::always_inline]] inline U32 merge(uint32_t mask, U32 a, U32 b) {
-  return (a & mask) | (b & ~mask);
-}
-
-[[gnu::always_inline]] inline U32 high_halves(U32 low, U32 high) {
-  return merge(0xffff, low >> 16, high);
-}
-
-[[gnu::always_inline]] inline U32 low_halves(U32 low, U32 high) {
-  return merge(0xffff, low, high << 16);
-}
-
-[[gnu::always_inline]] inline U16 increment_above_half(U16 v, U16 x) {
-  return v - as<U16>(as<I16>(x ^ 0x8000) > 0);  // signed, since there is no unsigned comparison
-}
 
 [[gnu::always_inline]] inline bool any(U32 v, uint32_t mask) {
   const __m128i none = _mm_cmpeq_epi32(as<__m128i>(v & mask), _mm_setzero_si128());

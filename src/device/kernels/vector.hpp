@@ -49,17 +49,5 @@ template <class V>
   __builtin_memcpy(p, &v, sizeof v);
 }
 
-#if !defined(TWOHOP_HAS_MASKS)  // else isa_avx512.hpp has them
-/// Less than a vector, more than nothing, zeros behind; what is not asked for is not touched.
-[[gnu::always_inline]] inline Bytes load_first(const std::byte* p, size_t bytes) {
-  Bytes v{};
-  __builtin_memcpy(&v, p, bytes);
-  return v;
-}
-[[gnu::always_inline]] inline void store_first(std::byte* p, Bytes v, size_t bytes) {
-  __builtin_memcpy(p, &v, bytes);
-}
-#endif
-
 }  // namespace
 }  // namespace twohop

@@ -1,5 +1,7 @@
 // Data that goes through host memory: who copies it, and what becomes of calls whose copies are late or fail. Copy
 // engines are asked where TWOHOP_USE_CUDA_MEMCPY=1, with which these tests are run once more.
+#include <latch>
+
 #include "base/options.hpp"
 #include "gpu_ranks.hpp"
 #include "unit/transport/captured_log.hpp"
@@ -20,15 +22,6 @@ bool no_network() {
 twohopResult_t sum(Floats& b, twohopComm_t comm, FakeStream& stream) {
   return twohopAllReduce(b.get(), b.get(), b.count(), twohopFloat32, twohopSum, comm, as_stream(stream));
 }
-twohopResult_t awaited_error(twohopComm_t comm) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  twohopResult_t error = twohopSuccess;
-  while (error == twohopSuccess && std::chrono::steady_clock::now() < until) {
-    EXPECT_EQ(twohopCommGetAsyncError(comm, &error), twohopSuccess);
-    std::this_thread::yield();
-  }
-  return error;
-}
 void wait_for_first_copy(FakeGpus& gpus) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (gpus.copies().started == 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
@@ -41,20 +34,6 @@ bool stays_busy(FakeStream& stream) {
   while (stream.busy() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   return stream.busy();
 }
-
-/// Until all ranks have come so far.
-class Meeting {
- public:
-  explicit Meeting(int ranks) : ranks_(ranks) {}
-  void wait() {
-    ++here_;
-    while (here_ < ranks_) std::this_thread::yield();
-  }
-
- private:
-  const int ranks_;
-  std::atomic<int> here_{0};
-};
 
 /// GPUs of a node that do not reach each other: windows in host memory.
 constexpr Defects kApart{.no_peer_access = true};
@@ -164,12 +143,12 @@ TEST_F(GpuCopiesThat, FailEndTheCommunicatorOnAllRanks) {
     FakeGpus gpus(defects);
     gpus.copies().fails_at = 3;
     gpus.copies().held = true;  // until all have launched
-    Meeting launched(4);
+    std::latch launched(4);
     run_ranks({.nranks = 4, .ranks_per_node = 2, .algo = "two-hop"}, [&](int rank, twohopComm_t comm) {
       FakeStream stream;
       Floats b(gpus, 30000, rank);
       ASSERT_EQ(sum(b, comm, stream), twohopSuccess) << last_error(comm);
-      launched.wait();
+      launched.arrive_and_wait();
       gpus.copies().held = false;
       EXPECT_EQ(awaited_error(comm), twohopUnhandledCudaError) << last_error(comm);
       EXPECT_THAT(last_error(comm), testing::MatchesRegex(".*rank [0-3]: the fake copy engine is broken.*"));
@@ -184,21 +163,21 @@ TEST_F(GpuCopiesThat, AreUnderWayHoldTheKernelOfAnAbortedCall) {
   for (const Defects& defects : {kApart, kTogether}) {
     FakeGpus gpus(defects);
     gpus.copies().held = true;
-    Meeting launched(4), told(4), looked(4);
+    std::latch launched(4), told(4), looked(4);
     std::atomic<int> holding{0};
     run_ranks({.nranks = 4, .ranks_per_node = 2, .algo = "two-hop"}, [&](int rank, twohopComm_t comm) {
       FakeStream stream;
       Floats b(gpus, 30000, rank);
       ASSERT_EQ(sum(b, comm, stream), twohopSuccess) << last_error(comm);
-      launched.wait();
+      launched.arrive_and_wait();
       if (rank == 1) {
         wait_for_first_copy(gpus);
         ASSERT_EQ(twohopCommAbort(comm), twohopSuccess);
       }
       EXPECT_EQ(awaited_error(comm), twohopAborted) << last_error(comm);
-      told.wait();
+      told.arrive_and_wait();
       holding += stays_busy(stream);
-      looked.wait();
+      looked.arrive_and_wait();
       // Of GPUs that reach each other only what is sent is copied: from windows, which are not the user's.
       EXPECT_EQ(holding > 0, defects.no_peer_access) << holding << " kernels wait for their copies";
       gpus.copies().held = false;
@@ -211,14 +190,14 @@ TEST_F(GpuCopiesThat, AreUnderWayHoldTheKernelOfAnAbortedCall) {
 TEST_F(GpuCopiesThat, NeverEndAreACallWithoutProgress) {
   FakeGpus gpus(kApart);
   gpus.copies().held = true;
-  Meeting told(2);
+  std::latch told(2);
   run_ranks({.nranks = 2, .timeout_s = 2}, [&](int rank, twohopComm_t comm) {
     FakeStream stream;
     Floats b(gpus, 3000, rank);
     ASSERT_EQ(sum(b, comm, stream), twohopSuccess) << last_error(comm);
     EXPECT_EQ(awaited_error(comm), twohopTimeout) << last_error(comm);
     EXPECT_TRUE(stays_busy(stream));
-    told.wait();
+    told.arrive_and_wait();
     gpus.copies().held = false;
     stream.synchronize();
   });

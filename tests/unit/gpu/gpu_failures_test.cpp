@@ -18,18 +18,6 @@ void expect_refused(twohopResult_t result, twohopResult_t code, const std::strin
   EXPECT_THAT(last_error(), HasSubstr(text));
 }
 
-twohopResult_t async_error(twohopComm_t comm) {
-  twohopResult_t error = twohopSuccess;
-  EXPECT_EQ(twohopCommGetAsyncError(comm, &error), twohopSuccess);
-  return error;
-}
-/// The error that the communicator comes to fail with.
-twohopResult_t awaited_error(twohopComm_t comm) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (async_error(comm) == twohopSuccess && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-  return async_error(comm);
-}
-
 TEST(GpuRefusals, NameTheBufferAndWhatIsAccepted) {
   FakeGpus gpus;
   run_ranks({.nranks = 1}, [&](int, twohopComm_t comm) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -26,6 +27,18 @@ struct Job {
 
 inline std::string last_error(twohopComm_t comm = nullptr) {
   return twohopGetLastError(comm);
+}
+
+inline twohopResult_t async_error(twohopComm_t comm) {
+  twohopResult_t error = twohopSuccess;
+  EXPECT_EQ(twohopCommGetAsyncError(comm, &error), twohopSuccess);
+  return error;
+}
+/// The error that the communicator comes to fail with.
+inline twohopResult_t awaited_error(twohopComm_t comm) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (async_error(comm) == twohopSuccess && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  return async_error(comm);
 }
 
 inline void run_ranks(const Job& job, const std::function<void(int, twohopComm_t)>& body) {

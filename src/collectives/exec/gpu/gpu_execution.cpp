@@ -215,18 +215,17 @@ Result<> GpuExecution::make_memory() {
 Result<> GpuExecution::make_copy_engine() {
   fixed_.windows_on_host = !parts_.node->placement().windows_on_gpu;
   fixed_.inboxes_on_host = parts_.endpoint && !parts_.node->placement().inboxes_on_gpu;
-  if (!parts_.use_memcpy || !copies_through_host()) return {};
+  if (!uses_engine()) return {};
   auto engine = parts_.runtime->make_copy_engine(parts_.device);
   if (!engine) return engine.error();
   engine_ = std::move(*engine);
-  uses_engine_ = true;
   return {};
 }
 
 /// Memory that CUDA moves by itself, or that lies on the host, is the lanes' to copy: a copy that starts with either
 /// may take the CPU's time, and the progress thread's is everybody's.
 Result<bool> GpuExecution::may_use_engine(const Call& call) const {
-  if (!uses_engine_) return false;
+  if (!uses_engine()) return false;
   const bool reads = call.collective != Collective::kBroadcast || call.root == parts_.rank;
   for (const void* buffer : {reads ? call.send : nullptr, static_cast<const void*>(call.recv)}) {
     if (!buffer) continue;

@@ -50,7 +50,7 @@ class GpuExecution {
   std::span<std::byte> staging() const { return staging_; }
   /// Whether chunks are copied between GPU memory and host memory at all, and whether by a copy engine.
   bool copies_through_host() const { return !staging_.empty() || !parts_.node->placement().windows_on_gpu; }
-  bool uses_engine() const { return uses_engine_; }
+  bool uses_engine() const { return parts_.use_memcpy && copies_through_host(); }
   /// Once the endpoint is connected, and before the first launch: starts the progress thread.
   Result<> begin(GpuProgress::Hooks hooks);
 
@@ -114,7 +114,6 @@ class GpuExecution {
   LoopCall fixed_;  // the arguments that are the same in every call
   std::span<std::byte> staging_;
   std::unique_ptr<CopyEngine> engine_;  // until the progress thread has it
-  bool uses_engine_ = false;
   std::map<Key, GpuSchedule> schedules_;
   std::atomic<uint64_t> launched_{0};
   uint64_t direct_calls_ = 0;
