@@ -61,7 +61,7 @@ Result<> Bundle::run_in_turn() {
 }
 
 Result<> run_blocking(twohopComm& comm, const Call& call) {
-  Turn turn(comm.tickets, comm.tickets.take());
+  Turn turn(comm.tickets);
   try {
     return run_one(*comm.communicator, call);
   } catch (...) {

@@ -83,7 +83,7 @@ Result<> submit(const Call& call, twohopComm_t comm, twohopStream_t stream) {
 
 /// complete(call) sets what depends on the handle; it is called with a live one.
 template <class Complete>
-twohopResult_t collective(const char* function, Call call, twohopComm_t comm, twohopStream_t stream,
+twohopResult_t collective(const char* function, Call& call, twohopComm_t comm, twohopStream_t stream,
                           Complete&& complete) {
   return guarded(function, comm, [&]() -> Result<> {
     auto made = [&]() -> Result<> {
@@ -105,7 +105,7 @@ Call call_of(Collective kind, const void* send, void* recv, uint64_t count) {
   return call;
 }
 
-twohopResult_t reduction(const char* function, const Call& call, const twohopDataType_t& type, const twohopRedOp_t& op,
+twohopResult_t reduction(const char* function, Call&& call, const twohopDataType_t& type, const twohopRedOp_t& op,
                          twohopComm_t comm, twohopStream_t stream) {
   return collective(function, call, comm, stream, [&](Call& c) -> Result<> {
     if (auto ok = set_type(c, raw_value(type)); !ok) return ok;
@@ -134,7 +134,8 @@ twohopResult_t twohopReduceScatter(const void* send, void* recv, size_t recvcoun
 
 twohopResult_t twohopAllGather(const void* send, void* recv, size_t sendcount, twohopDataType_t type, twohopComm_t comm,
                                twohopStream_t stream) {
-  return twohop::collective(__func__, call_of(Collective::kAllGather, send, recv, sendcount), comm, stream,
+  Call gather = call_of(Collective::kAllGather, send, recv, sendcount);
+  return twohop::collective(__func__, gather, comm, stream,
                             [&](Call& call) { return twohop::set_type(call, raw_value(type)); });
 }
 

@@ -22,7 +22,7 @@ twohopResult_t query(const char* function, twohopComm_t comm, const char* name, 
 Result<> destroy(twohopComm_t comm) {
   auto handle = LiveComms::of_process().remove(comm);
   if (!handle) return live(comm).error();  // another thread was first
-  Turn after_all_calls(handle->tickets, handle->tickets.take());
+  Turn after_all_calls(handle->tickets);
   handle->communicator.reset();
   return {};
 }

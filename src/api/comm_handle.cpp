@@ -41,7 +41,7 @@ Result<twohopComm*> live(twohopComm_t comm) {
 Result<twohopComm*> live_and_healthy(twohopComm_t comm) {
   auto handle = live(comm);
   if (!handle) return handle;
-  if (auto failure = comm->communicator->failure()) return std::move(*failure);
+  if (comm->communicator->failed()) return *comm->communicator->failure();
   return handle;
 }
 

@@ -34,14 +34,16 @@ class LiveTable {
   }
 
   bool contains(const T* handle) {
-    thread_local const T* known = nullptr;
-    thread_local uint64_t known_since = 0;
+    struct Known {
+      const T* handle;
+      uint64_t since;
+    };
+    thread_local Known known{nullptr, 0};
     const uint64_t frees = frees_.load(std::memory_order_acquire);
-    if (handle == known && frees == known_since) return handle != nullptr;
+    if (handle == known.handle && frees == known.since) return handle != nullptr;
     std::lock_guard lock(mutex_);
     if (live_->count(handle) == 0) return false;
-    known = handle;
-    known_since = frees;
+    known = {handle, frees};
     return true;
   }
 

@@ -1,4 +1,4 @@
-// Facts about the element types, and the choice of the instruction set that kernels run on.
+// The choice of the instruction set that kernels run on.
 #include "device/reduce.hpp"
 
 #if defined(__x86_64__)
@@ -7,18 +7,6 @@
 
 namespace twohop {
 namespace {
-
-struct TypeRow {
-  size_t bytes;
-  const char* name;
-  bool floating;
-};
-constexpr TypeRow kTypes[TWOHOP_NUM_DATATYPES] = {
-    {1, "int8", false},  {1, "uint8", false},   {4, "int32", false},   {4, "uint32", false},
-    {8, "int64", false}, {8, "uint64", false},  {2, "half", true},     {4, "float", true},
-    {8, "double", true}, {2, "bfloat16", true}, {1, "fp8_e4m3", true}, {1, "fp8_e5m2", true},
-};
-static_assert(twohopFloat16 == 6 && twohopBfloat16 == 9 && twohopFloat8e5m2 == 11, "rows are in the enum's order");
 
 const KernelTable* kernels(Isa isa) {
   switch (isa) {
@@ -69,16 +57,6 @@ std::string supported_names() {
 }
 
 }  // namespace
-
-size_t type_size(twohopDataType_t type) {
-  return kTypes[type].bytes;
-}
-const char* type_name(twohopDataType_t type) {
-  return kTypes[type].name;
-}
-bool is_floating(twohopDataType_t type) {
-  return kTypes[type].floating;
-}
 
 const char* isa_name(Isa isa) {
   switch (isa) {

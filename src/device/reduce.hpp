@@ -16,10 +16,27 @@
 
 namespace twohop {
 
-size_t type_size(twohopDataType_t type);  // bytes
-const char* type_name(
-    twohopDataType_t type);  // nccl-tests' names: int8 ... half, float, double, bfloat16, fp8_e4m3, fp8_e5m2
-bool is_floating(twohopDataType_t type);
+struct ElementType {
+  size_t bytes;      // a power of two
+  const char* name;  // as nccl-tests has it
+  bool floating;
+};
+inline constexpr ElementType kElementTypes[TWOHOP_NUM_DATATYPES] = {
+    {1, "int8", false},  {1, "uint8", false},   {4, "int32", false},   {4, "uint32", false},
+    {8, "int64", false}, {8, "uint64", false},  {2, "half", true},     {4, "float", true},
+    {8, "double", true}, {2, "bfloat16", true}, {1, "fp8_e4m3", true}, {1, "fp8_e5m2", true},
+};
+static_assert(twohopFloat16 == 6 && twohopBfloat16 == 9 && twohopFloat8e5m2 == 11, "rows are in the enum's order");
+
+constexpr size_t type_size(twohopDataType_t type) {
+  return kElementTypes[type].bytes;
+}
+constexpr const char* type_name(twohopDataType_t type) {
+  return kElementTypes[type].name;
+}
+constexpr bool is_floating(twohopDataType_t type) {
+  return kElementTypes[type].floating;
+}
 
 Scalar one(twohopDataType_t type);
 /// The scalar at `element` (one element of `type`, any alignment).

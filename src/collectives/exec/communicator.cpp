@@ -56,7 +56,7 @@ Result<> Communicator::deregister_memory(uint64_t number) {
 
 Result<> Communicator::start(const Call& call) {
   TWOHOP_CHECK(!running_, "rank {}: a call is already running", rank());
-  if (auto e = failure()) return *e;
+  if (failed()) return *failure();
   if (idle_) idle_->take();
   ++number_;
   if (is_timed()) started_ = std::chrono::steady_clock::now();
@@ -166,7 +166,7 @@ bool Communicator::record_failure(const Error& error) {
 }
 
 std::optional<Error> Communicator::failure() const {
-  if (!failed_.load(std::memory_order_acquire)) return std::nullopt;
+  if (!failed()) return std::nullopt;
   std::lock_guard lock(failure_mutex_);
   return failure_;
 }

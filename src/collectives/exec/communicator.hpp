@@ -80,6 +80,8 @@ class Communicator {
 
   /// For the waiter: between prepare_sleep and end_sleep peers that signal write to one of the fds.
   void prepare_sleep(std::vector<pollfd>& fds);
+  /// Room for the fds of a sleep, kept so that no call allocates.
+  std::vector<pollfd>& poll_set() { return poll_set_; }
   void end_sleep();
   void count_sleep() { ++counters_.sleeps; }
   void count_yield() { ++counters_.yields; }
@@ -92,10 +94,14 @@ class Communicator {
   /// The same; but when `error` is a broken connection, waits up to half a second for another rank to say why.
   void fail_unless_told(const Error& error);
   std::optional<Error> failure() const;
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
 
   /// For the caller of calls: the program has made one, in its own order, on the GPU or on the host. Where ranks differ
   /// in that, compare_places() finds it.
-  void count_made(bool on_gpu) { made_.fetch_add(on_gpu ? uint64_t{1} << 32 : 1, std::memory_order_relaxed); }
+  void count_made(bool on_gpu) {  // by one thread at a time
+    const uint64_t made = made_.load(std::memory_order_relaxed);
+    made_.store(made + (on_gpu ? uint64_t{1} << 32 : 1), std::memory_order_relaxed);
+  }
   /// Asks all ranks where they make their calls, which takes up to a second. The error: one of them makes a call on
   /// host memory where another makes one on a GPU. To be asked once, by a call that has not moved for so long.
   static constexpr double kComparePlacesS = 1;
@@ -128,7 +134,9 @@ class Communicator {
  private:
   friend class CommunicatorInit;
   Communicator(const CommConfig& config, const Selection& selection, const Options& options)
-      : config_(config), selection_(selection), options_(options) {}
+      : config_(config), selection_(selection), options_(options) {
+    poll_set_.reserve(64);
+  }
   bool record_failure(const Error& error);  // true when it is the first
   bool is_timed() const;
   void count_call();
@@ -162,6 +170,7 @@ class Communicator {
   std::unique_ptr<Execution> execution_;
   bool running_ = false;
   uint64_t number_ = 0;                            // of the last call started
+  std::vector<pollfd> poll_set_;
   std::chrono::steady_clock::time_point started_;  // of the running call, if it is timed
   // For roll calls, which the watcher thread answers.
   std::atomic<uint64_t> entered_{0}, left_{0};  // the last call begun, and ended

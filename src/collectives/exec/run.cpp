@@ -20,7 +20,7 @@ constexpr unsigned kSweepsPerLook = 4096;
 /// Progresses a set of communicators of one thread until their calls are done.
 class Runner {
  public:
-  explicit Runner(std::span<Work> work) : work_(work) { fds_.reserve(64); }  // now, not at the first sleep
+  explicit Runner(std::span<Work> work) : work_(work) {}
 
   Result<> run() {
     size_t left = 0;
@@ -79,14 +79,15 @@ class Runner {
     }
     if (armed_) return sleep();
     // One more look at everything after the announcement, so that no signal falls between.
-    fds_.clear();
+    fds().clear();
     for (Work& w : work_)
-      if (w.next < w.calls.size()) w.comm->prepare_sleep(fds_);
+      if (w.next < w.calls.size()) w.comm->prepare_sleep(fds());
     armed_ = true;
   }
+  std::vector<pollfd>& fds() { return work_.front().comm->poll_set(); }
   void sleep() {
     count(&Communicator::count_sleep);
-    ::poll(fds_.data(), fds_.size(), kSleepSliceMs);
+    ::poll(fds().data(), fds().size(), kSleepSliceMs);
     disarm();
     check_deadlines();
   }
@@ -132,10 +133,7 @@ class Runner {
   std::span<Work> work_;
   std::optional<Error> error_;
   bool armed_ = false;
-  static thread_local std::vector<pollfd> fds_;
 };
-
-thread_local std::vector<pollfd> Runner::fds_;
 
 }  // namespace
 
