@@ -3,6 +3,9 @@
 
 #include "device/kernels/small_float_sum.hpp"
 
+#ifdef __AVX512F__
+#include "device/kernels/float16_quarters.hpp"
+#endif
 #ifdef __AVX512FP16__
 #include "device/kernels/float16_pair.hpp"
 #endif
@@ -25,9 +28,13 @@ struct Float16 {
     narrow_float16(p + kVectorBytes / 2, acc[1]);
   }
 };
-#ifdef __AVX512FP16__
-struct Float16Sum : Float16 {
+#if defined(__AVX512FP16__)
+struct Float16Sum : Float16Quarters {
   using ForTwo = Float16Pair;
+};
+#elif defined(__AVX512F__)
+struct Float16Sum : Float16Quarters {
+  using ForTwo = Float16;
 };
 #else
 using Float16Sum = Float16;

@@ -177,6 +177,8 @@ template <class Format>
 constexpr int unroll() {
   if constexpr (JudgesResults<Format>) {
     return Format::kMostVectors;
+  } else if constexpr (requires { Format::kUnroll; }) {
+    return Format::kUnroll;
   } else {
     return Format::kParts < 4 ? 4 / Format::kParts : 1;
   }
