@@ -28,7 +28,8 @@ struct CudaDriver {
   decltype(&cuMemSetAccess) mem_set_access = nullptr;
   decltype(&cuMemAlloc) mem_alloc = nullptr;
   decltype(&cuMemFree) mem_free = nullptr;
-  decltype(&cuMemsetD8) memset_d8 = nullptr;
+  decltype(&cuMemsetD8Async) memset_d8_async = nullptr;
+  decltype(&cuStreamSynchronize) stream_synchronize = nullptr;
   decltype(&cuIpcGetMemHandle) ipc_get_mem_handle = nullptr;
   decltype(&cuIpcOpenMemHandle) ipc_open_mem_handle = nullptr;
   decltype(&cuIpcCloseMemHandle) ipc_close_mem_handle = nullptr;

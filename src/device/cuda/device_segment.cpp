@@ -135,22 +135,24 @@ void number(Mapping& m) {
   m.ticket.number = ++segments;
 }
 
-CUmemAllocationProp properties(int device) {
+bool has(const CudaDriver& driver, int device, CUdevice_attribute attribute) {
+  int value = 0;
+  return driver.device_get_attribute(&value, attribute, device) == CUDA_SUCCESS && value != 0;
+}
+
+CUmemAllocationProp properties(const CudaDriver& driver, int device) {
   CUmemAllocationProp p{};
   p.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   p.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
-  p.allocFlags.gpuDirectRDMACapable = 1;
+  // Refused where it is not offered (vGPU, WSL, some virtual machines).
+  p.allocFlags.gpuDirectRDMACapable = has(driver, device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
   return p;
 }
 
 bool exports_file_descriptors(const CudaDriver& driver, int device) {
-  for (CUdevice_attribute a : {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-                               CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED}) {
-    int value = 0;
-    if (driver.device_get_attribute(&value, a, device) != CUDA_SUCCESS || value == 0) return false;
-  }
-  return true;
+  return has(driver, device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+         has(driver, device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 }
 
 /// Lets `device` use a mapping; each GPU that does has to be told.
@@ -173,7 +175,7 @@ Result<> map_handle(Mapping& m, int device) {
 }
 
 Result<> create_by_handle(Mapping& m, int device, size_t bytes) {
-  const CUmemAllocationProp p = properties(device);
+  const CUmemAllocationProp p = properties(m.driver, device);
   size_t granularity = 1;
   if (CUresult r = m.driver.mem_granularity(&granularity, &p, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED); r != CUDA_SUCCESS)
     return driver_error(r, "cannot ask GPU {} for its allocation granularity", device);
@@ -182,6 +184,15 @@ Result<> create_by_handle(Mapping& m, int device, size_t bytes) {
     return driver_error(r, "cannot allocate {} bytes on GPU {}", m.ticket.bytes, device);
   m.handle_held = true;
   return map_handle(m, device);
+}
+
+/// Zeros, and waits for them: filling device memory is asynchronous, and in the default stream it would come after all
+/// that is enqueued there, over what others have written by then.
+Result<> clear(const Mapping& m, CUstream stream) {
+  CUresult r = m.driver.memset_d8_async(m.address, 0, m.ticket.bytes, stream);
+  if (r == CUDA_SUCCESS) r = m.driver.stream_synchronize(stream);
+  if (r != CUDA_SUCCESS) return driver_error(r, "cannot clear {} bytes of GPU {}", m.ticket.bytes, m.device);
+  return {};
 }
 
 Result<> make_ipc_handle(Mapping& m) {
@@ -254,7 +265,7 @@ const char* segment_kind_name(SegmentKind kind) {
   return kind == SegmentKind::kFileDescriptor ? "file descriptor" : "CUDA IPC handle";
 }
 
-Result<DeviceSegment> DeviceSegment::create(const CudaDriver& driver, int device, size_t bytes) {
+Result<DeviceSegment> DeviceSegment::create(const CudaDriver& driver, int device, size_t bytes, CUstream stream) {
   orphans().look();
   auto m = std::make_shared<Mapping>(driver);
   const bool by_handle = exports_file_descriptors(driver, device);
@@ -264,8 +275,7 @@ Result<DeviceSegment> DeviceSegment::create(const CudaDriver& driver, int device
   number(*m);
   if (auto made = by_handle ? create_by_handle(*m, device, bytes) : create_by_ipc(*m, device, bytes); !made)
     return made.error();
-  if (CUresult r = driver.memset_d8(m->address, 0, m->ticket.bytes); r != CUDA_SUCCESS)
-    return driver_error(r, "cannot clear {} bytes of GPU {}", m->ticket.bytes, device);
+  if (auto cleared = clear(*m, stream); !cleared) return cleared.error();
   known().add(m);
   DeviceSegment segment;
   segment.mapping_ = std::move(m);

@@ -32,8 +32,9 @@ class DeviceSegment {
   struct Mapping;
 
   DeviceSegment() = default;
-  /// Zero-filled; `bytes` is rounded up to the driver's granularity.
-  static Result<DeviceSegment> create(const CudaDriver& driver, int device, size_t bytes);
+  /// Zero-filled on return, by way of `stream`, which has no work that could wait for other ranks; `bytes` is rounded
+  /// up to the driver's granularity.
+  static Result<DeviceSegment> create(const CudaDriver& driver, int device, size_t bytes, CUstream stream);
   /// Of memory that is there already, the whole allocation in which `address` lies: another hold on a segment of this
   /// process, or memory of cudaMalloc, which stays the caller's.
   static Result<DeviceSegment> share(const CudaDriver& driver, const void* address);

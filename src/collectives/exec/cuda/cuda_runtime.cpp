@@ -85,8 +85,8 @@ class Registered {
   }
 };
 
-/// One of each GPU for the life of the process, made at the first upload, which is a communicator's init: to make one
-/// may wait for kernels that run. Pre: OnDevice.
+/// One of each GPU for the life of the process, made with the first segment or upload, which is a communicator's init: to
+/// make one may wait for kernels that run. Pre: OnDevice.
 Result<const SideStream*> upload_stream(int device) {
   static std::mutex& mutex = *new std::mutex;
   static auto& all = *new std::map<int, SideStream>;
@@ -192,7 +192,9 @@ Result<std::unique_ptr<GpuMemory>> CudaRuntime::make_segment(int device, size_t 
   auto driver = cuda_driver();
   if (!driver) return driver.error();
   const OnDevice on(device);
-  auto made = DeviceSegment::create(**driver, device, bytes);
+  auto side = upload_stream(device);
+  if (!side) return side.error();
+  auto made = DeviceSegment::create(**driver, device, bytes, (*side)->get());
   if (!made) return made.error();
   return std::unique_ptr<GpuMemory>(std::make_unique<Segment>(device, std::move(*made)));
 }

@@ -7,9 +7,12 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "device/cuda/segment_ticket.hpp"
 
@@ -18,13 +21,15 @@ namespace {
 
 /// The driver's state. Handles are file descriptors, addresses those of the process.
 struct Fake {
-  bool has_file_descriptors = true;
+  bool has_file_descriptors = true, memory_may_be_for_rdma = true;
+  bool for_rdma = false;         // the memory made last
   int calls = 0, fails_at = -1;  // the number of the call that fails
   std::set<CUmemGenericAllocationHandle> handles;
   std::map<CUdeviceptr, size_t> reserved, mapped, ipc_open;
   std::map<CUdeviceptr, int> allocated;  // cuMemAlloc: its memfd
   std::set<int> allowed;                 // devices
   std::set<int> peers_enabled;           // whose memory others use
+  std::map<CUstream, std::vector<std::function<void()>>> enqueued;
   bool clean() const {
     return handles.empty() && reserved.empty() && mapped.empty() && ipc_open.empty() && allocated.empty();
   }
@@ -32,6 +37,7 @@ struct Fake {
 Fake fake;
 
 constexpr size_t kGranularity = 65536;
+const auto side_stream = reinterpret_cast<CUstream>(uintptr_t{7});  // never looked into
 
 CUresult step() {
   return fake.calls++ == fake.fails_at ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
@@ -48,16 +54,19 @@ CUdeviceptr map_shared(int fd, size_t bytes) {
   return reinterpret_cast<CUdeviceptr>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
 }
 
-CUresult attribute(int* value, CUdevice_attribute, CUdevice) {
-  *value = fake.has_file_descriptors;
+CUresult attribute(int* value, CUdevice_attribute which, CUdevice) {
+  *value = which == CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED ? fake.memory_may_be_for_rdma
+                                                                                : fake.has_file_descriptors;
   return CUDA_SUCCESS;
 }
 CUresult granularity(size_t* bytes, const CUmemAllocationProp*, CUmemAllocationGranularity_flags) {
   *bytes = kGranularity;
   return step();
 }
-CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp*, unsigned long long) {
+CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* p, unsigned long long) {
   if (CUresult r = step(); r != CUDA_SUCCESS) return r;
+  if (p->allocFlags.gpuDirectRDMACapable && !fake.memory_may_be_for_rdma) return CUDA_ERROR_NOT_SUPPORTED;
+  fake.for_rdma = p->allocFlags.gpuDirectRDMACapable != 0;
   *handle = static_cast<CUmemGenericAllocationHandle>(memory_of(bytes));
   fake.handles.insert(*handle);
   return CUDA_SUCCESS;
@@ -119,10 +128,16 @@ CUresult free_memory(CUdeviceptr address) {
   fake.allocated.erase(address);
   return CUDA_SUCCESS;
 }
-CUresult clear(CUdeviceptr address, unsigned char value, size_t bytes) {
+/// Done when the stream is waited for, and no earlier.
+CUresult clear(CUdeviceptr address, unsigned char value, size_t bytes, CUstream stream) {
   if (CUresult r = step(); r != CUDA_SUCCESS) return r;
-  std::memset(at(address), value, bytes);
+  std::memset(at(address), 0x5a, bytes);
+  fake.enqueued[stream].push_back([=] { std::memset(at(address), value, bytes); });
   return CUDA_SUCCESS;
+}
+CUresult wait_for(CUstream stream) {
+  for (const auto& work : std::exchange(fake.enqueued[stream], {})) work();
+  return step();
 }
 CUresult get_ipc(CUipcMemHandle* handle, CUdeviceptr address) {
   if (CUresult r = step(); r != CUDA_SUCCESS) return r;
@@ -186,7 +201,8 @@ CudaDriver fake_driver() {
   d.mem_set_access = set_access;
   d.mem_alloc = alloc;
   d.mem_free = free_memory;
-  d.memset_d8 = clear;
+  d.memset_d8_async = clear;
+  d.stream_synchronize = wait_for;
   d.ipc_get_mem_handle = get_ipc;
   d.ipc_open_mem_handle = open_ipc;
   d.ipc_close_mem_handle = close_ipc;
@@ -214,7 +230,7 @@ class DeviceSegmentOn : public testing::TestWithParam<bool> {
 };
 
 TEST_P(DeviceSegmentOn, IsTheSameMemoryForWhoMapsIt) {
-  auto mine = DeviceSegment::create(driver_, 0, 5000);
+  auto mine = DeviceSegment::create(driver_, 0, 5000, side_stream);
   ASSERT_TRUE(mine) << mine.error().message;
   EXPECT_EQ(mine->kind(), GetParam() ? SegmentKind::kFileDescriptor : SegmentKind::kIpcHandle);
   EXPECT_GE(mine->size(), 5000u);
@@ -232,8 +248,28 @@ TEST_P(DeviceSegmentOn, IsTheSameMemoryForWhoMapsIt) {
   }
 }
 
+/// The first to use it may be a kernel or a copy of any stream.
+TEST_P(DeviceSegmentOn, IsZeroBeforeAnybodyCanUseIt) {
+  auto mine = DeviceSegment::create(driver_, 0, 5000, side_stream);
+  ASSERT_TRUE(mine) << mine.error().message;
+  for (const auto& [stream, work] : fake.enqueued) {
+    EXPECT_EQ(stream, side_stream) << "the default stream waits for whatever the program has enqueued there";
+    EXPECT_TRUE(work.empty()) << "it would be cleared under those who use it";
+  }
+  for (size_t i = 0; i < mine->size(); ++i) ASSERT_EQ(mine->data()[i], std::byte{0}) << i;
+}
+
+TEST_P(DeviceSegmentOn, IsForRdmaWhereTheDriverHasSuchMemory) {
+  for (const bool offered : {true, false}) {
+    fake.memory_may_be_for_rdma = offered;
+    auto mine = DeviceSegment::create(driver_, 0, 100, side_stream);
+    ASSERT_TRUE(mine) << mine.error().message;
+    EXPECT_EQ(fake.for_rdma, GetParam() && offered);
+  }
+}
+
 TEST_P(DeviceSegmentOn, IsMappedOnceInAProcess) {
-  auto mine = DeviceSegment::create(driver_, 0, 100);
+  auto mine = DeviceSegment::create(driver_, 0, 100, side_stream);
   ASSERT_TRUE(mine) << mine.error().message;
   auto fds = mine->export_fds();
   ASSERT_TRUE(fds);
@@ -251,7 +287,7 @@ TEST_P(DeviceSegmentOn, IsMappedOnceInAProcess) {
 
 /// Of a process that ends, too: the descriptors close then.
 TEST_P(DeviceSegmentOn, IsNotFreedWhileOthersMapIt) {
-  auto mine = DeviceSegment::create(driver_, 0, 100);
+  auto mine = DeviceSegment::create(driver_, 0, 100, side_stream);
   ASSERT_TRUE(mine) << mine.error().message;
   auto fds = mine->export_fds();
   ASSERT_TRUE(fds) << fds.error().message;
@@ -262,13 +298,13 @@ TEST_P(DeviceSegmentOn, IsNotFreedWhileOthersMapIt) {
   theirs->data()[99] = std::byte{1};
   EXPECT_EQ(fake.allocated.size(), GetParam() ? 0u : 1u) << "behind a handle the owner has to wait";
   *theirs = DeviceSegment();
-  auto next = DeviceSegment::create(driver_, 0, 100);  // whoever comes by frees it
+  auto next = DeviceSegment::create(driver_, 0, 100, side_stream);  // whoever comes by frees it
   ASSERT_TRUE(next);
   EXPECT_EQ(fake.allocated.size(), GetParam() ? 0u : 1u) << "its own";
 }
 
 TEST_P(DeviceSegmentOn, OfAnotherProcessIsForOneGpuWhereAHandleNamesIt) {
-  auto mine = DeviceSegment::create(driver_, 0, 100);
+  auto mine = DeviceSegment::create(driver_, 0, 100, side_stream);
   ASSERT_TRUE(mine) << mine.error().message;
   const auto map_for = [&](int device) {
     auto fds = mine->export_fds();
@@ -283,7 +319,7 @@ TEST_P(DeviceSegmentOn, OfAnotherProcessIsForOneGpuWhereAHandleNamesIt) {
 }
 
 TEST_P(DeviceSegmentOn, SharesWhatIsThereAlready) {
-  auto mine = DeviceSegment::create(driver_, 0, 100);
+  auto mine = DeviceSegment::create(driver_, 0, 100, side_stream);
   ASSERT_TRUE(mine) << mine.error().message;
   auto same = DeviceSegment::share(driver_, mine->data() + 50);
   ASSERT_TRUE(same) << same.error().message;
@@ -317,7 +353,7 @@ TEST_P(DeviceSegmentOn, LeavesNothingBehindWhenTheDriverFails) {
   for (int n = 0; n < 20; ++n) {
     fake.calls = 0;
     fake.fails_at = n;
-    auto mine = DeviceSegment::create(driver_, 0, 100);
+    auto mine = DeviceSegment::create(driver_, 0, 100, side_stream);
     if (!mine) {
       ++failures;
       EXPECT_EQ(mine.error().code, twohopUnhandledCudaError);
@@ -333,11 +369,11 @@ TEST_P(DeviceSegmentOn, LeavesNothingBehindWhenTheDriverFails) {
     auto theirs = DeviceSegment::map(driver_, 1, std::move(*fds), 100);
     failures += !theirs;
   }
-  EXPECT_EQ(failures, GetParam() ? 11 : 4) << "every call of the driver was to fail once";
+  EXPECT_EQ(failures, GetParam() ? 12 : 5) << "every call of the driver was to fail once";
 }
 
 TEST_P(DeviceSegmentOn, RefusesWhatItDoesNotUnderstand) {
-  auto mine = DeviceSegment::create(driver_, 0, 100);
+  auto mine = DeviceSegment::create(driver_, 0, 100, side_stream);
   ASSERT_TRUE(mine) << mine.error().message;
   EXPECT_EQ(DeviceSegment::map(driver_, 0, {}, 100).error().code, twohopRemoteError);
 
