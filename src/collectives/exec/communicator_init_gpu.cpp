@@ -113,7 +113,13 @@ Result<std::string> CommunicatorInit::try_gpudirect() {
     region.dmabuf = dmabuf->get();
   else
     region.why_no_dmabuf = dmabuf.error().message;
-  return gpu_.endpoint->register_gpu_memory(region, false);
+  auto reached = gpu_.endpoint->register_gpu_memory(region, false);
+  if (!reached) return reached;
+  // What arrives in an inbox is passed on from there, and so read by all GPUs of the node.
+  auto flush = gpu_.runtime->remote_writes_flush(gpu_.device, comm_->cluster_.peers_of(rank_).size() > 1);
+  if (!flush) return flush.error();
+  gpu_.flush = std::move(*flush);
+  return reached;
 }
 
 /// What TWOHOP_REQUIRE_GDR=1 turns into an error of the join; what else fails does not.

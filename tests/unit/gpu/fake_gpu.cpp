@@ -348,6 +348,14 @@ Result<std::unique_ptr<CopyEngine>> FakeGpus::make_copy_engine(int device) {
     return make_error(twohopUnhandledCudaError, "fake GPU {} has no copy engine", device);
   return std::unique_ptr<CopyEngine>(std::make_unique<loop_test::FakeCopyEngine>(copies_));
 }
+Result<std::function<Result<>()>> FakeGpus::remote_writes_flush(int device, bool for_all_gpus) {
+  if (for_all_gpus && device == defects_.device_without_flush)
+    return make_error(twohopUnhandledCudaError, "fake GPU {} cannot be flushed", device);
+  return std::function([this, for_all_gpus]() -> Result<> {
+    ++flushes_[for_all_gpus];
+    return {};
+  });
+}
 Result<std::unique_ptr<GpuLauncher>> FakeGpus::make_launcher(int device) {
   return std::unique_ptr<GpuLauncher>(std::make_unique<FakeLauncher>(*this, device, defects_));
 }

@@ -60,6 +60,7 @@ struct Defects {
   bool launches_fail = false;
   int device_without_engine = -1;
   size_t failing_allocation = 0;  // of those that allocations() counts, from 1
+  int device_without_flush = -1;  // for kernels of other GPUs
 };
 
 class FakeGpus : public GpuRuntime {
@@ -90,12 +91,13 @@ class FakeGpus : public GpuRuntime {
   Result<> upload(int device, std::byte* to, const void* from, size_t bytes) override;
   Result<std::unique_ptr<CopyEngine>> make_copy_engine(int device) override;
   Result<std::unique_ptr<GpuLauncher>> make_launcher(int device) override;
-  Result<> flush_remote_writes(int) override { return {}; }
+  Result<std::function<Result<>()>> remote_writes_flush(int device, bool for_all_gpus) override;
 
   size_t allocations() const { return allocated_.load(); }  // by device_memory() and host_memory(), so far
   size_t live_memories() const { return live_->memories; }  // made by device_memory() and not freed
   loop_test::CopyEngineBehaviour& copies() { return copies_; }
   int regions() const { return live_->regions; }  // of the user's memory, mapped by other ranks now
+  int flushes(bool for_all_gpus) const { return flushes_[for_all_gpus]; }
 
   /// Counted by memory that may outlive the GPUs, since the library frees what graphs held when it next comes by.
   struct Live {
@@ -126,6 +128,7 @@ class FakeGpus : public GpuRuntime {
   std::atomic<uint64_t> ids_{0};
   std::map<int, std::unique_ptr<FakeStream>> default_streams_;
   std::atomic<size_t> allocated_{0};
+  std::atomic<int> flushes_[2] = {};
   std::shared_ptr<Live> live_ = std::make_shared<Live>();
   loop_test::CopyEngineBehaviour copies_;
 };

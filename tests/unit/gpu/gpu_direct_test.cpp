@@ -65,6 +65,34 @@ TEST(GpuDirect, IsAnnouncedWithTheReasonAgainstTheBetterWay) {
   EXPECT_THAT(log.text(), testing::HasSubstr("rank 1: GPUDirect RDMA by nvidia-peermem (dma-buf: softnic0 does not"));
 }
 
+/// Inboxes are read by all GPUs of a node: that the one sees what the network wrote to it is not enough.
+TEST(GpuDirect, FlushesArrivalsForAllGpusThatReadThem) {
+  if (options()->net != "softnic") GTEST_SKIP() << "run with TWOHOP_NET=softnic";
+  for (const int per_node : {1, 2}) {
+    FakeGpus gpus;
+    run_ranks({.nranks = 4, .ranks_per_node = per_node}, [&](int rank, twohopComm_t comm) {
+      FakeStream stream;
+      Floats b(gpus, 10000, rank);
+      b.fill(rank);
+      ASSERT_EQ(twohopAllReduce(b.get(), b.get(), b.count(), twohopFloat32, twohopSum, comm, as_stream(stream)),
+                twohopSuccess);
+      stream.synchronize();
+      b.expect_sum(4);
+    });
+    const bool others_read = per_node > 1;
+    EXPECT_GT(gpus.flushes(others_read), 0);
+    EXPECT_EQ(gpus.flushes(!others_read), 0);
+  }
+}
+
+TEST(GpuDirect, IsNotUsedWhereArrivalsCannotBeFlushedForAllGpusOfANode) {
+  if (options()->require_gdr == 0 || options()->net == "tcp")
+    GTEST_SKIP() << "run with TWOHOP_REQUIRE_GDR=1 TWOHOP_NET=softnic";
+  FakeGpus gpus({.device_without_flush = 1});
+  expect_no_join(4, 2, {"TWOHOP_REQUIRE_GDR=1, and rank 1 has no GPUDirect RDMA", "cannot be flushed"});
+  run_ranks({.nranks = 2, .ranks_per_node = 1}, [](int, twohopComm_t) {});  // nobody else reads
+}
+
 TEST(GpuDirect, IsCountedLikeOtherTraffic) {
   if (options()->require_gdr != 0 && options()->net == "tcp") GTEST_SKIP() << "no communicator comes up";
   FakeGpus gpus;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "collectives/exec/cuda/remote_writes.hpp"
 #include "collectives/exec/cuda/side_stream.hpp"
 #include "device/cuda/cuda_driver.hpp"
 #include "device/cuda/cuda_error.hpp"
@@ -85,8 +86,8 @@ class Registered {
   }
 };
 
-/// One of each GPU for the life of the process, made with the first segment or upload, which is a communicator's init: to
-/// make one may wait for kernels that run. Pre: OnDevice.
+/// One of each GPU for the life of the process, made with the first segment or upload, which is a communicator's init:
+/// to make one may wait for kernels that run. Pre: OnDevice.
 Result<const SideStream*> upload_stream(int device) {
   static std::mutex& mutex = *new std::mutex;
   static auto& all = *new std::map<int, SideStream>;
@@ -249,17 +250,31 @@ Result<> CudaRuntime::upload(int device, std::byte* to, const void* from, size_t
   return (*side)->wait();
 }
 
-Result<> CudaRuntime::flush_remote_writes(int device) {
-  const OnDevice on(device);
-  int ordering = 0;
-  if (cudaDeviceGetAttribute(&ordering, cudaDevAttrGPUDirectRDMAWritesOrdering, device) == cudaSuccess &&
-      ordering >= cudaGPUDirectRDMAWritesOrderingOwner)
+Result<std::function<Result<>()>> CudaRuntime::remote_writes_flush(int device, bool for_all_gpus) {
+  int ordering = 0, options = 0;
+  for (auto [value, attribute] : {std::pair(&ordering, cudaDevAttrGPUDirectRDMAWritesOrdering),
+                                  std::pair(&options, cudaDevAttrGPUDirectRDMAFlushWritesOptions)})
+    if (cudaError_t e = cudaDeviceGetAttribute(value, attribute, device); e != cudaSuccess)
+      return cuda_error(e, "cannot ask GPU {} who sees what the network wrote to it", device);
+  switch (remote_writes(ordering, options, for_all_gpus)) {
+    case RemoteWrites::kVisible:
+      return std::function<Result<>()>();
+    case RemoteWrites::kNeedFlush:
+      break;
+    case RemoteWrites::kCannotBeFlushed:
+      return make_error(twohopUnhandledCudaError,
+                        "{} would not see in order what the network writes to GPU {} (ordering {}), and it cannot be "
+                        "flushed (options {})",
+                        for_all_gpus ? "other GPUs" : "kernels", device, ordering, options);
+  }
+  const auto scope = for_all_gpus ? cudaFlushGPUDirectRDMAWritesToAllDevices : cudaFlushGPUDirectRDMAWritesToOwner;
+  return std::function([device, scope]() -> Result<> {
+    const OnDevice on(device);
+    if (cudaError_t e = cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice, scope);
+        e != cudaSuccess)
+      return cuda_error(e, "cannot flush what the network wrote to GPU {}", device);
     return {};
-  if (cudaError_t e = cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
-                                                         cudaFlushGPUDirectRDMAWritesToOwner);
-      e != cudaSuccess)
-    return cuda_error(e, "cannot flush what the network wrote to GPU {}", device);
-  return {};
+  });
 }
 
 GpuRuntime* built_in_gpu_runtime() {

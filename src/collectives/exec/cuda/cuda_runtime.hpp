@@ -23,7 +23,7 @@ class CudaRuntime : public GpuRuntime {
   Result<> upload(int device, std::byte* to, const void* from, size_t bytes) override;
   Result<std::unique_ptr<CopyEngine>> make_copy_engine(int device) override;
   Result<std::unique_ptr<GpuLauncher>> make_launcher(int device) override;
-  Result<> flush_remote_writes(int device) override;
+  Result<std::function<Result<>()>> remote_writes_flush(int device, bool for_all_gpus) override;
 };
 
 /// Makes a GPU the thread's, and allows what capturing would refuse: other threads and other streams are not concerned

@@ -130,8 +130,7 @@ std::unique_ptr<NetworkHop> GpuExecution::make_hop() {
     parts.in_words = const_cast<LoopLinkWords*>(c.in_words);
     parts.out_count = c.out_count;
     parts.in_count = c.in_count;
-    if (parts_.node->placement().inboxes_on_gpu)
-      parts.flush = [runtime = parts_.runtime, device = parts_.device] { return runtime->flush_remote_writes(device); };
+    if (parts_.node->placement().inboxes_on_gpu) parts.flush = parts_.flush;
   }
   return std::make_unique<NetworkHop>(std::move(parts));
 }

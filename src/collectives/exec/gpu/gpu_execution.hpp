@@ -31,6 +31,7 @@ struct GpuParts {
   int device = 0;
   std::shared_ptr<GpuNode> node;
   std::unique_ptr<Endpoint> endpoint;  // null on a single node; its own, beside the host path's
+  std::function<Result<>()> flush;     // after arrivals in GPU memory; empty: nothing to do
   std::unique_ptr<GpuLauncher> launcher;
   bool use_memcpy = false;  // copies between GPU and host memory are a copy engine's (TWOHOP_USE_CUDA_MEMCPY)
   const Cluster* cluster = nullptr;

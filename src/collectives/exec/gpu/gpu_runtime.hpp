@@ -5,6 +5,7 @@
 // that runs (they may be called while one waits for another rank), except where they say so.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -95,8 +96,9 @@ class GpuRuntime {
   virtual Result<std::unique_ptr<CopyEngine>> make_copy_engine(int device) = 0;
   /// Loads the kernels of all types: nothing is loaded once calls run.
   virtual Result<std::unique_ptr<GpuLauncher>> make_launcher(int device) = 0;
-  /// What a NIC has written to the GPU before is visible to its kernels afterwards.
-  virtual Result<> flush_remote_writes(int device) = 0;
+  /// What makes all that a NIC has written to the GPU visible to its kernels, and with `for_all_gpus` to those of other
+  /// GPUs that read it: to be called after each arrival. Empty where the hardware does it; an error where nothing can.
+  virtual Result<std::function<Result<>()>> remote_writes_flush(int device, bool for_all_gpus) = 0;
 };
 
 /// The machine's; null where the library was built without CUDA, or no GPU can be used.
