@@ -1,6 +1,7 @@
 // GpuLauncher by CUDA: the calls of a communicator one after the other, on whatever streams, captured or not.
 #include <utility>
 
+#include "collectives/exec/cuda/call_order.hpp"
 #include "collectives/exec/cuda/cuda_runtime.hpp"
 #include "collectives/exec/cuda/lane_launcher.hpp"
 #include "device/cuda/cuda_error.hpp"
@@ -29,13 +30,12 @@ Result<Capture> capture_of(cudaStream_t stream) {
   return c;
 }
 
-/// Orders what is launched on different streams.
-class Order {
+class Event {
  public:
-  Order() = default;
-  Order(Order&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
-  Order& operator=(Order&&) = delete;
-  ~Order() {
+  Event() = default;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() {
     if (event_) (void)cudaEventDestroy(event_);
   }
   Result<> create() {
@@ -43,22 +43,17 @@ class Order {
       return cuda_error(e, "cannot create an event");
     return {};
   }
-  Result<> before(cudaStream_t stream) const {
-    if (!used_ || stream == last_) return {};
+  Result<> delay(cudaStream_t stream) const {
     if (cudaError_t e = cudaStreamWaitEvent(stream, event_, 0); e != cudaSuccess)
       return cuda_error(e, "cannot order a call after the one before it");
     return {};
   }
-  Result<> after(cudaStream_t stream) {
+  Result<> record(cudaStream_t stream) const {
     if (cudaError_t e = cudaEventRecord(event_, stream); e != cudaSuccess)
       return cuda_error(e, "cannot mark the end of a call");
-    last_ = stream;
-    used_ = true;
     return {};
   }
-  void forget() { used_ = false; }
   Result<> wait() const {
-    if (!used_) return {};
     if (cudaError_t e = cudaEventSynchronize(event_); e != cudaSuccess)
       return cuda_error(e, "the calls on the GPU did not end well");
     return {};
@@ -66,9 +61,8 @@ class Order {
 
  private:
   cudaEvent_t event_ = nullptr;
-  cudaStream_t last_ = nullptr;
-  bool used_ = false;
 };
+using Order = CallOrder<Event>;
 
 class CudaLauncher : public GpuLauncher {
  public:
