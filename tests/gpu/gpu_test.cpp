@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <random>
 
 #include "thread_ranks.hpp"
@@ -27,6 +28,8 @@ int devices() {
 class DeviceBuffer {
  public:
   explicit DeviceBuffer(size_t bytes) : host_(bytes) { EXPECT_EQ(cudaMalloc(&device_, bytes), cudaSuccess); }
+  /// Uses the first `bytes` from now on.
+  void use(size_t bytes) { host_.resize(bytes); }
   ~DeviceBuffer() { (void)cudaFree(device_); }
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
@@ -35,7 +38,10 @@ class DeviceBuffer {
   void to_device(cudaStream_t stream) {
     EXPECT_EQ(cudaMemcpyAsync(device_, host_.data(), host_.size(), cudaMemcpyHostToDevice, stream), cudaSuccess);
   }
+  /// After all of the stream: a copy to memory that is not pinned may wait in the driver for a kernel before it, which
+  /// waits for one that another thread could not launch then.
   void to_host(cudaStream_t stream) {
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
     EXPECT_EQ(cudaMemcpyAsync(host_.data(), device_, host_.size(), cudaMemcpyDeviceToHost, stream), cudaSuccess);
     EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
   }
@@ -76,8 +82,12 @@ void run_gpu_ranks(const Ranks& ranks, const std::function<void(int, twohopComm_
   for (auto& thread : threads) thread.join();
 }
 
-/// Ranks that share a GPU allocate before one of them launches: allocating may wait for the kernel that waits for them.
+/// Ranks that share a GPU allocate before one of them launches, and free after all of theirs have ended: both may wait
+/// for the kernel that waits for them, and meanwhile hold up the thread that it needs.
 void all_have_allocated(twohopComm_t comm) {
+  EXPECT_OK(twohopBarrier(comm, nullptr), comm);
+}
+void all_have_ended(twohopComm_t comm) {
   EXPECT_OK(twohopBarrier(comm, nullptr), comm);
 }
 
@@ -90,11 +100,15 @@ TEST_P(OnGpu, EveryTypeAndOperationGivesTheBitsOfTheHost) {
   run_gpu_ranks(GetParam(), [&](int rank, twohopComm_t comm) {
     Stream stream;
     std::mt19937 random(static_cast<unsigned>(rank) + 1);
+    constexpr size_t kCounts[] = {1, 1023, 65536};
+    DeviceBuffer send(kCounts[2] * 8), recv(kCounts[2] * 8);
+    all_have_allocated(comm);
     for (int type = 0; type < TWOHOP_NUM_DATATYPES; ++type)
       for (int op = 0; op < TWOHOP_NUM_OPS; ++op)
-        for (const size_t count : {1UL, 1023UL, 65536UL}) {
+        for (const size_t count : kCounts) {
           const size_t bytes = count * kTypeBytes[type];
-          DeviceBuffer send(bytes), recv(bytes);
+          send.use(bytes);
+          recv.use(bytes);
           for (auto& b : send.host()) b = static_cast<unsigned char>(random());
           std::vector<unsigned char> on_host(bytes);
           const auto t = static_cast<twohopDataType_t>(type);
@@ -105,6 +119,7 @@ TEST_P(OnGpu, EveryTypeAndOperationGivesTheBitsOfTheHost) {
           recv.to_host(stream.get());
           ASSERT_EQ(recv.host(), on_host) << "type " << type << " op " << op << " count " << count;
         }
+    all_have_ended(comm);
   });
 }
 
@@ -120,6 +135,8 @@ TEST_P(OnGpu, ACapturedCallIsReplayed) {
               comm);
     ASSERT_CUDA(cudaStreamEndCapture(stream.get(), &graph));
     ASSERT_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+    ASSERT_CUDA(cudaGraphUpload(executable, stream.get()));
+    ASSERT_CUDA(cudaStreamSynchronize(stream.get()));
     all_have_allocated(comm);
     const int n = GetParam().nranks;
     for (int replay = 1; replay <= 5; ++replay) {
@@ -131,8 +148,54 @@ TEST_P(OnGpu, ACapturedCallIsReplayed) {
       std::memcpy(values.data(), result.host().data(), values.size() * sizeof(float));
       for (const float x : values) ASSERT_EQ(x, static_cast<float>(n * (n + 1) / 2 * replay));
     }
+    all_have_ended(comm);
     (void)cudaGraphExecDestroy(executable);
     (void)cudaGraphDestroy(graph);
+  });
+}
+
+/// cudaStreamPerThread is the same handle for all threads, and a stream of each. The last rank comes when the others'
+/// calls have all been launched.
+TEST_P(OnGpu, CallsOfTwoThreadsOnTheirOwnStreamsAreOrdered) {
+  std::atomic<int> launched{0};
+  run_gpu_ranks(GetParam(), [&](int rank, twohopComm_t comm) {
+    constexpr size_t kCount = 100000;
+    DeviceBuffer one(kCount * sizeof(float)), two(kCount * sizeof(float));
+    std::vector<float> values(kCount, static_cast<float>(rank + 1));
+    for (DeviceBuffer* b : {&one, &two}) {
+      std::memcpy(b->host().data(), values.data(), kCount * sizeof(float));
+      b->to_device(cudaStreamPerThread);
+    }
+    ASSERT_CUDA(cudaStreamSynchronize(cudaStreamPerThread));
+    const auto call = [&](DeviceBuffer& b) {
+      EXPECT_OK(twohopAllReduce(b.get(), b.get(), kCount, twohopFloat32, twohopSum, comm,
+                                reinterpret_cast<twohopStream_t>(cudaStreamPerThread)),
+                comm);
+    };
+    std::promise<void> first_is_launched, all_are_idle;
+    std::thread other([&] {
+      EXPECT_EQ(cudaSetDevice(rank % devices()), cudaSuccess);
+      EXPECT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);  // it is there
+      all_are_idle.set_value();
+      first_is_launched.get_future().wait();
+      call(two);
+      ++launched;
+      two.to_host(cudaStreamPerThread);
+    });
+    all_are_idle.get_future().wait();
+    all_have_allocated(comm);
+    if (rank == GetParam().nranks - 1)
+      while (launched < GetParam().nranks - 1) std::this_thread::yield();
+    call(one);
+    first_is_launched.set_value();
+    one.to_host(cudaStreamPerThread);
+    other.join();
+    const int n = GetParam().nranks;
+    for (DeviceBuffer* b : {&one, &two}) {
+      std::memcpy(values.data(), b->host().data(), kCount * sizeof(float));
+      for (const float x : values) ASSERT_EQ(x, static_cast<float>(n * (n + 1) / 2));
+    }
+    all_have_ended(comm);
   });
 }
 
@@ -183,6 +246,7 @@ TEST_P(OnGpu, RegisteredMemoryGivesTheSameSums) {
       for (size_t i = 0; i < kCount; ++i)
         ASSERT_EQ(values[i], static_cast<float>(n * (n + 1) / 2) + static_cast<float>(n) * static_cast<float>(i % 7));
     }
+    all_have_ended(comm);
     for (void* handle : handles) EXPECT_OK(twohopCommDeregister(comm, handle), comm);
     EXPECT_OK(twohopMemFree(ours), nullptr);
   });
@@ -225,6 +289,7 @@ TEST(OnGpus, TimingOfRanksAsThreads) {
           std::printf("# 2 ranks as threads, %d GPU(s), %s: %9zu bytes %10.1f us %8.2f GB/s\n", std::min(devices(), 2),
                       registered ? "registered" : "staged", bytes, 1e6 * s, 1e-9 * static_cast<double>(bytes) / s);
       }
+      all_have_ended(comm);
       if (registered) EXPECT_OK(twohopCommDeregister(comm, handle), comm);
     }
   });
