@@ -9,7 +9,7 @@ endif()
 set(TWOHOP_HAS_CUDA FALSE)
 # Sanitized builds are of host code: the device loop is sanitized on host threads, and a GPU's memory has no shadow.
 if(TWOHOP_CUDA STREQUAL "ON" OR (TWOHOP_CUDA STREQUAL "AUTO" AND NOT TWOHOP_SANITIZE))
-  find_package(CUDAToolkit 12.4 QUIET)
+  find_package(CUDAToolkit 12.5 QUIET)
   # nvcc is often beside the toolkit and not in PATH.
   if(CUDAToolkit_FOUND AND NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
     set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
@@ -17,7 +17,7 @@ if(TWOHOP_CUDA STREQUAL "ON" OR (TWOHOP_CUDA STREQUAL "AUTO" AND NOT TWOHOP_SANI
   if(CUDAToolkit_FOUND AND (CMAKE_CUDA_COMPILER OR DEFINED ENV{CUDACXX}))
     set(TWOHOP_HAS_CUDA TRUE)
   elseif(TWOHOP_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "TWOHOP_CUDA=ON: no CUDA toolkit (12.4 or newer) with nvcc found; set CUDAToolkit_ROOT or CUDACXX")
+    message(FATAL_ERROR "TWOHOP_CUDA=ON: no CUDA toolkit (12.5 or newer) with nvcc found; set CUDAToolkit_ROOT or CUDACXX")
   endif()
 endif()
 if(TWOHOP_HAS_CUDA)
