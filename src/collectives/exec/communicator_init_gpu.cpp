@@ -102,10 +102,13 @@ Result<> CommunicatorInit::set_up_gpus() {
   return {};
 }
 
-/// How this rank's network reaches its GPU; the error has the reasons why it does not.
+/// How this rank's network reaches its GPU; the error has the reasons why it does not. Tried with as much memory as
+/// calls will need: what a GPU shows to a NIC, and what a NIC can map, have bounds.
 Result<std::string> CommunicatorInit::try_gpudirect() {
-  constexpr size_t kEnough = 1 << 20;
-  auto segment = gpu_.runtime->make_segment(gpu_.device, kEnough);
+  const NodeMembers node = members();
+  const size_t bytes =
+      GpuNode::segment_bytes(comm_->node_->map(), {}, node.ranks.size(), node.inboxes[node.index_of(rank_)]);
+  auto segment = gpu_.runtime->make_segment(gpu_.device, bytes);
   if (!segment) return segment.error();
   GpuRegion region{{(*segment)->data(), (*segment)->size()}, -1, ""};
   auto dmabuf = gpu_.runtime->dma_buf(gpu_.device, region.memory);
@@ -144,7 +147,6 @@ Result<bool> CommunicatorInit::all_use_gpudirect() {
           "GPUDirect RDMA is off, data between nodes goes through host memory: rank {}: {}", r, theirs->text);
     return false;
   }
-  log_info("rank {}: GPUDirect RDMA by {}", rank_, *mine);
   return true;
 }
 
@@ -258,7 +260,9 @@ Result<> CommunicatorInit::register_gpu_calls(Endpoint& endpoint, const GpuNode&
     auto dmabuf = gpu_runtime()->dma_buf(comm_->gpu_->device(), region.memory);
     if (dmabuf) region.dmabuf = dmabuf->get();
     auto registered = endpoint.register_gpu_memory(region, true);
-    return registered ? Result<>() : Result<>(registered.error());
+    if (!registered) return registered.error();
+    log_info("rank {}: GPUDirect RDMA by {}", rank_, *registered);
+    return {};
   }
   if (!node.placement().windows_on_gpu) return endpoint.register_memory(node.own_segment());
   for (std::span<std::byte> memory : {node.own_inboxes(), comm_->gpu_->staging()})

@@ -333,7 +333,9 @@ Result<std::unique_ptr<GpuMemory>> FakeGpus::share_memory(int device, const void
       std::make_unique<Mapped>(a->start, std::max<size_t>(a->bytes, 1), Fd(::dup(a->fd())), nullptr));
 }
 /// One that no device takes, so that the next way has to be tried.
-Result<Fd> FakeGpus::dma_buf(int, std::span<std::byte>) {
+Result<Fd> FakeGpus::dma_buf(int device, std::span<std::byte> memory) {
+  const std::lock_guard lock(mutex_);
+  dma_bufs_[device].push_back(memory.size());
   return Result<Fd>(Fd(::memfd_create("fake-dma-buf", MFD_CLOEXEC)));
 }
 Result<std::shared_ptr<void>> FakeGpus::pin(int, std::span<std::byte> memory) {

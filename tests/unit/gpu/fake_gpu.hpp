@@ -97,6 +97,11 @@ class FakeGpus : public GpuRuntime {
   size_t live_memories() const { return live_->memories; }  // made by device_memory() and not freed
   loop_test::CopyEngineBehaviour& copies() { return copies_; }
   int regions() const { return live_->regions; }  // of the user's memory, mapped by other ranks now
+  /// Of which size memory was to be reached by other devices, in turn.
+  std::vector<size_t> dma_bufs(int device) {
+    const std::lock_guard lock(mutex_);
+    return dma_bufs_[device];
+  }
   int flushes(bool for_all_gpus) const { return flushes_[for_all_gpus]; }
 
   /// Counted by memory that may outlive the GPUs, since the library frees what graphs held when it next comes by.
@@ -129,6 +134,7 @@ class FakeGpus : public GpuRuntime {
   std::map<int, std::unique_ptr<FakeStream>> default_streams_;
   std::atomic<size_t> allocated_{0};
   std::atomic<int> flushes_[2] = {};
+  std::map<int, std::vector<size_t>> dma_bufs_;
   std::shared_ptr<Live> live_ = std::make_shared<Live>();
   loop_test::CopyEngineBehaviour copies_;
 };

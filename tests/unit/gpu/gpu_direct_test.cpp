@@ -65,6 +65,18 @@ TEST(GpuDirect, IsAnnouncedWithTheReasonAgainstTheBetterWay) {
   EXPECT_THAT(log.text(), testing::HasSubstr("rank 1: GPUDirect RDMA by nvidia-peermem (dma-buf: softnic0 does not"));
 }
 
+/// So that what is refused for its size is staged through host memory, or an error of the join, like any other refusal.
+TEST(GpuDirect, IsTriedWithAsMuchMemoryAsCallsNeed) {
+  if (options()->net != "softnic") GTEST_SKIP() << "run with TWOHOP_NET=softnic";
+  FakeGpus gpus;
+  run_ranks({.nranks = 4, .ranks_per_node = 2, .nchannels = 3}, [](int, twohopComm_t) {});
+  for (int device = 0; device < 4; ++device) {
+    const std::vector<size_t> sizes = gpus.dma_bufs(device);
+    ASSERT_EQ(sizes.size(), 2U) << "a try, and the windows";
+    EXPECT_EQ(sizes[0], sizes[1]);
+  }
+}
+
 /// Inboxes are read by all GPUs of a node: that the one sees what the network wrote to it is not enough.
 TEST(GpuDirect, FlushesArrivalsForAllGpusThatReadThem) {
   if (options()->net != "softnic") GTEST_SKIP() << "run with TWOHOP_NET=softnic";

@@ -18,11 +18,7 @@ struct GpuNode::Maker {
   const GpuPlacement& placement;
   size_t locals;
 
-  size_t window_bytes(size_t count) const {
-    const size_t boards = locals * map.window(0);
-    const size_t windows = map.window(map.channels) - map.window(0);
-    return boards + windows + (placement.inboxes_on_gpu == placement.windows_on_gpu ? inbox_bytes(count) : 0);
-  }
+  size_t window_bytes(size_t count) const { return segment_bytes(map, placement, locals, count); }
   size_t inbox_bytes(size_t count) const { return count * 2 * map.inbox_bytes; }
   bool inboxes_apart(size_t count) const { return placement.inboxes_on_gpu != placement.windows_on_gpu && count > 0; }
 
@@ -113,6 +109,13 @@ struct GpuNode::Maker {
     return Result<Member>(std::move(m));
   }
 };
+
+size_t GpuNode::segment_bytes(const WindowMap& map, const GpuPlacement& placement, size_t locals, size_t inboxes) {
+  const size_t boards = locals * map.window(0);
+  const size_t windows = map.window(map.channels) - map.window(0);
+  const bool together = placement.inboxes_on_gpu == placement.windows_on_gpu;
+  return boards + windows + (together ? inboxes * 2 * map.inbox_bytes : 0);
+}
 
 Result<std::unique_ptr<GpuNode>> GpuNode::create(GpuRuntime& runtime, int device, const NodeMembers& members,
                                                  const WindowMap& map, const GpuPlacement& placement,

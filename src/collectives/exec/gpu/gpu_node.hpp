@@ -32,6 +32,10 @@ class GpuNode {
                                                  const WindowMap& map, const GpuPlacement& placement,
                                                  LocalExchange& exchange, const Secret& secret, Deadline deadline);
 
+  /// What create() makes of a rank's windows, on the GPU or the host, with its inboxes where they lie in the same
+  /// place.
+  static size_t segment_bytes(const WindowMap& map, const GpuPlacement& placement, size_t locals, size_t inboxes);
+
   int me() const { return addresses_.me; }
   int size() const { return static_cast<int>(boards_.size()); }
   const NodeAddresses& addresses() const { return addresses_; }
