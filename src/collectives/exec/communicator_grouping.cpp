@@ -34,10 +34,17 @@ std::vector<int> CommunicatorInit::wanted_nodes() const {
 
 /// 0 is as many as the network likes: the same on all ranks, since they have the same network and cluster.
 void CommunicatorInit::choose_channels(int wanted) {
-  constexpr int kOnOneNode = 2;
+  constexpr int kOnOneNode = 2, kOfGpusOnOneNode = 16;
+  const bool one_node = comm_->cluster_.nnodes() == 1;
   config_.nchannels = wanted;
-  if (wanted == 0)
-    config_.nchannels = comm_->cluster_.nnodes() == 1 ? kOnOneNode : comm_->endpoint_->default_channels();
+  if (wanted == 0) config_.nchannels = one_node ? kOnOneNode : comm_->endpoint_->default_channels();
+  // A channel keeps a core of the host busy, and a few of the hundreds of groups of threads that a GPU runs at once.
+  gpu_channels_ = wanted == 0 && one_node ? kOfGpusOnOneNode : config_.nchannels;
+}
+
+LayoutLimits CommunicatorInit::limits_of(int channels) const {
+  return memory_limits(comm_->cluster_, {static_cast<uint64_t>(options_.buff_bytes),
+                                         static_cast<uint64_t>(options_.chunk_bytes), channels});
 }
 
 /// Groups by host; where handing memory over does not work, splits the group and tries again.
@@ -61,8 +68,7 @@ Result<> CommunicatorInit::group_into_nodes() {
 
 /// Takes the table of choices that rank 0 has made for this grouping. It says which links are needed.
 Result<> CommunicatorInit::tune() {
-  comm_->limits_ = memory_limits(comm_->cluster_, {static_cast<uint64_t>(options_.buff_bytes),
-                                                   static_cast<uint64_t>(options_.chunk_bytes), config_.nchannels});
+  comm_->limits_ = limits_of(config_.nchannels);
   auto all = share(own_tuning());
   if (!all) return all.error();
   const Json& text = (*all)[0];

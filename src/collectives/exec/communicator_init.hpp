@@ -34,6 +34,7 @@ class CommunicatorInit {
   std::vector<int> wanted_nodes() const;
   Result<> group_into_nodes();
   void choose_channels(int wanted);
+  LayoutLimits limits_of(int channels) const;
   Result<> tune();
   Result<Json> own_tuning() const;
   Result<Json> try_grouping();
@@ -56,6 +57,7 @@ class CommunicatorInit {
   Result<> use_host_memory_unless(const Result<>& reached, GpuPlacement& placement);
   Result<std::shared_ptr<GpuNode>> make_gpu_node(const GpuPlacement& placement);
   Result<> divide_gpu_lanes();
+  WindowMap gpu_windows() const;
   Result<> make_gpu_execution();
   Result<> connect_gpu_links();
   Result<> register_gpu_calls(Endpoint& endpoint, const GpuNode& node) const;
@@ -81,6 +83,7 @@ class CommunicatorInit {
   int alarm_fd_ = -1;                    // readable when waiting for a connection is in vain
   GpuParts gpu_;                         // runtime is null where calls on GPU memory are not possible
   bool gdr_is_missing_ = false;          // and TWOHOP_REQUIRE_GDR=1
+  int gpu_channels_ = 0;                 // that calls on GPUs want
   std::vector<std::string> gpu_identities_;
   std::vector<Bytes> gpu_addresses_;
 };

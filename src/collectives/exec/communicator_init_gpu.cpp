@@ -85,10 +85,10 @@ Result<> CommunicatorInit::set_up_gpus() {
   gpu_.rank = rank_;
   gpu_.tables = tables_;
   gpu_.algorithms = comm_->tuning_.reachable(comm_->cluster_);
-  gpu_.limits = comm_->limits_;
+  gpu_.host_channels = comm_->limits_.max_channels;
   gpu_.use_memcpy = options_.use_cuda_memcpy != 0;
   if (comm_->cluster_.nnodes() == 1) gpu_.endpoint.reset();
-  for (auto step : {&CommunicatorInit::gather_gpu_memory, &CommunicatorInit::divide_gpu_lanes,
+  for (auto step : {&CommunicatorInit::divide_gpu_lanes, &CommunicatorInit::gather_gpu_memory,
                     &CommunicatorInit::make_gpu_execution}) {
     auto done = (this->*step)();
     if (done) continue;
@@ -106,8 +106,7 @@ Result<> CommunicatorInit::set_up_gpus() {
 /// calls will need: what a GPU shows to a NIC, and what a NIC can map, have bounds.
 Result<std::string> CommunicatorInit::try_gpudirect() {
   const NodeMembers node = members();
-  const size_t bytes =
-      GpuNode::segment_bytes(comm_->node_->map(), {}, node.ranks.size(), node.inboxes[node.index_of(rank_)]);
+  const size_t bytes = GpuNode::segment_bytes(gpu_windows(), {}, node.ranks.size(), node.inboxes[node.index_of(rank_)]);
   auto segment = gpu_.runtime->make_segment(gpu_.device, bytes);
   if (!segment) return segment.error();
   GpuRegion region{{(*segment)->data(), (*segment)->size()}, -1, ""};
@@ -195,7 +194,7 @@ Result<> CommunicatorInit::use_host_memory_unless(const Result<>& reached, GpuPl
 }
 
 Result<std::shared_ptr<GpuNode>> CommunicatorInit::make_gpu_node(const GpuPlacement& placement) {
-  auto made = GpuNode::create(*gpu_.runtime, gpu_.device, members(), comm_->node_->map(), placement, *exchange_,
+  auto made = GpuNode::create(*gpu_.runtime, gpu_.device, members(), gpu_windows(), placement, *exchange_,
                               comm_->control_->secret(), deadline_);
   if (!made) return made.error();
   return std::shared_ptr<GpuNode>(std::move(*made));
@@ -208,7 +207,7 @@ Result<> CommunicatorInit::divide_gpu_lanes() {
   auto all = share(launcher ? Result<Json>(Json(gpu_.launcher->resident_lanes())) : Result<Json>(launcher.error()));
   if (!all) return all.error();
   const auto lanes_of_channel = static_cast<int64_t>(comm_->node_->map().lanes);
-  int64_t channels = gpu_.limits.max_channels;
+  int64_t channels = gpu_channels_;
   for (size_t r = 0; r < all->size(); ++r) {
     const auto sharing = std::count(gpu_identities_.begin(), gpu_identities_.end(), gpu_identities_[r]);
     auto lanes = read_count(static_cast<int>(r), (*all)[r]);
@@ -218,8 +217,14 @@ Result<> CommunicatorInit::divide_gpu_lanes() {
   if (channels < 1)
     return make_error(twohopInvalidUsage, "a GPU of the job cannot keep the {} lanes of a channel resident",
                       lanes_of_channel);
+  // Between nodes the links are those of the host's channels, whether calls on GPUs use all of them or not.
+  gpu_.limits = comm_->cluster_.nnodes() == 1 ? limits_of(static_cast<int>(channels)) : comm_->limits_;
   gpu_.limits.max_channels = static_cast<int>(channels);
   return {};
+}
+
+WindowMap CommunicatorInit::gpu_windows() const {
+  return comm_->cluster_.nnodes() == 1 ? window_map(comm_->cluster_, gpu_.limits) : comm_->node_->map();
 }
 
 Result<> CommunicatorInit::make_gpu_execution() {
@@ -229,6 +234,7 @@ Result<> CommunicatorInit::make_gpu_execution() {
                   std::make_shared<LocalExchange>(std::move(*exchange_)),
                   {comm_->node_.get(), comm_->cluster_.peers_of(rank_), config_.timeout_s,
                    [comm = comm_.get()] { return comm->failure(); }}};
+  const int channels = gpu_.limits.max_channels;
   auto made = GpuExecution::create(std::move(gpu_));
   Result<> done;
   if (made) {
@@ -246,7 +252,7 @@ Result<> CommunicatorInit::make_gpu_execution() {
     comm_->gpu_.reset();
   }
   if (auto all = share(done ? Result<Json>(Json(rank_)) : Result<Json>(done.error())); !all) return all.error();
-  log_info("rank {}: GPU {}, windows in {} memory, network {}", rank_, comm_->gpu_->device(),
+  log_info("rank {}: GPU {}, {} channels, windows in {} memory, network {}", rank_, comm_->gpu_->device(), channels,
            placement.windows_on_gpu ? "GPU" : "host", network_text(comm_->gpu_->endpoint(), placement));
   log_info("rank {}: GPU {}: {}", rank_, comm_->gpu_->device(),
            copies_text(*comm_->gpu_, options_.use_cuda_memcpy != 0));

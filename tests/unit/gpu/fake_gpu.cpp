@@ -73,6 +73,11 @@ struct Turns {
   }
 };
 
+template <class T>
+void raise(std::atomic<T>& most, T value) {
+  for (T known = most; known < value && !most.compare_exchange_weak(known, value);) continue;
+}
+
 class FakeLauncher : public GpuLauncher {
  public:
   FakeLauncher(FakeGpus& gpus, int device, const Defects& defects) : gpus_(gpus), device_(device), defects_(defects) {}
@@ -81,6 +86,7 @@ class FakeLauncher : public GpuLauncher {
   Result<> launch(twohopDataType_t type, const LoopCall& call, GpuStream stream) override {
     if (defects_.launches_fail) return make_error(twohopUnhandledCudaError, "the fake GPU refuses to launch");
     FakeStream& on = stream_of(stream);
+    raise(gpus_.most_lanes(), call.lane_count);
     const auto kernel = [call, type] { loop_test::run_lanes(call, type, kThreadsPerLane); };
     if (FakeGraph* graph = on.capture()) {
       graph->launches.push_back([turns = turns_, kernel] { turns->replay(kernel); });
@@ -304,6 +310,7 @@ Result<std::unique_ptr<GpuMemory>> FakeGpus::make_segment(int device, size_t byt
   a.memory = std::move(*made);
   std::byte* start = a.start = a.memory.bytes().data();
   const size_t rounded = a.bytes = a.memory.bytes().size();
+  raise(largest_segment_, bytes);
   a.device = device;
   add(std::move(a));
   return std::unique_ptr<GpuMemory>(std::make_unique<Segment>(*this, start, rounded));

@@ -102,6 +102,8 @@ class FakeGpus : public GpuRuntime {
     const std::lock_guard lock(mutex_);
     return dma_bufs_[device];
   }
+  std::atomic<uint32_t>& most_lanes() { return most_lanes_; }          // of a launch, so far
+  std::atomic<size_t>& largest_segment() { return largest_segment_; }  // bytes
   int flushes(bool for_all_gpus) const { return flushes_[for_all_gpus]; }
 
   /// Counted by memory that may outlive the GPUs, since the library frees what graphs held when it next comes by.
@@ -134,6 +136,8 @@ class FakeGpus : public GpuRuntime {
   std::map<int, std::unique_ptr<FakeStream>> default_streams_;
   std::atomic<size_t> allocated_{0};
   std::atomic<int> flushes_[2] = {};
+  std::atomic<uint32_t> most_lanes_{0};
+  std::atomic<size_t> largest_segment_{0};
   std::map<int, std::vector<size_t>> dma_bufs_;
   std::shared_ptr<Live> live_ = std::make_shared<Live>();
   loop_test::CopyEngineBehaviour copies_;

@@ -1,4 +1,7 @@
 // Whole calls on GPU memory through the C API: shapes, algorithms, streams, groups, graphs.
+#include <tuple>
+
+#include "base/options.hpp"
 #include "gpu_ranks.hpp"
 
 namespace twohop::gpu_test {
@@ -105,6 +108,33 @@ TEST(GpuCalls, OfOtherCollectivesGiveWhatTheyShould) {
 }
 
 /// Allocating may wait for a kernel that runs, and that kernel for a rank that allocates.
+/// A GPU keeps hundreds of lanes busy: on one node two channels are the host's measure, and a GPU's are as many as fit.
+TEST(GpuCalls, HaveAsManyChannelsOnOneNodeAsFit) {
+  struct {
+    uint32_t lanes = 0;
+    size_t bytes = 0;
+  } with_two, by_default, where_few_fit;
+  for (auto [job_channels, resident, seen] :
+       {std::tuple(2, 4096U, &with_two), std::tuple(0, 4096U, &by_default), std::tuple(0, 60U, &where_few_fit)}) {
+    FakeGpus gpus({.resident_lanes = resident});
+    run_ranks({.nchannels = job_channels}, [&](int rank, twohopComm_t comm) {
+      FakeStream stream;
+      Floats b(gpus, 1 << 20, rank);
+      b.fill(rank);
+      ASSERT_EQ(twohopAllReduce(b.get(), b.get(), b.count(), twohopFloat32, twohopSum, comm, as_stream(stream)),
+                twohopSuccess)
+          << last_error(comm);
+      stream.synchronize();
+      b.expect_sum(2);
+    });
+    *seen = {gpus.most_lanes(), gpus.largest_segment()};
+  }
+  EXPECT_EQ(by_default.lanes, 8 * with_two.lanes) << "16 channels";
+  EXPECT_EQ(where_few_fit.lanes, 2 * with_two.lanes) << "4 channels";
+  EXPECT_LE(by_default.bytes, 16 * static_cast<size_t>(options()->buff_bytes) + (1 << 20));
+  EXPECT_LE(where_few_fit.bytes, by_default.bytes / 2) << "no memory for channels that are not used";
+}
+
 TEST(GpuCalls, AllocateNothing) {
   FakeGpus gpus;
   std::atomic<size_t> before{0};

@@ -264,7 +264,8 @@ Result<> GpuExecution::prepare(const Call& call, const Choice& choice) {
 LayoutLimits GpuExecution::limits_for(const Choice& choice) const {
   LayoutLimits limits = parts_.limits;
   limits.chunk_bytes = std::min(limits.chunk_bytes, choice.chunk_bytes);
-  limits.max_channels = std::min(limits.max_channels, choice.channels);
+  // Who chooses all of the host's channels means all.
+  if (choice.channels < parts_.host_channels) limits.max_channels = std::min(limits.max_channels, choice.channels);
   return limits;
 }
 

@@ -39,6 +39,7 @@ struct GpuParts {
   std::vector<LinkTable> tables;             // of the node's ranks
   std::vector<const Algorithm*> algorithms;  // that calls may be run by
   LayoutLimits limits;
+  int host_channels = 1;  // that choices were made for
   Depths depths;
   GpuMeetingPlace meeting;
 };
