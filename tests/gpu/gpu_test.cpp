@@ -252,6 +252,31 @@ TEST_P(OnGpu, RegisteredMemoryGivesTheSameSums) {
   });
 }
 
+/// It is cleared at once, and not when what the program has put into the default stream has ended: over the caller's
+/// data.
+TEST(OnGpus, NewMemoryIsZeroWhateverTheDefaultStreamWaitsFor) {
+  ASSERT_CUDA(cudaSetDevice(0));
+  ASSERT_CUDA(cudaFree(nullptr));
+  Stream stream;
+  std::promise<void> go;
+  std::future<void> going = go.get_future();
+  const auto wait = [](void* f) { (void)static_cast<std::future<void>*>(f)->wait_for(std::chrono::seconds(5)); };
+  ASSERT_CUDA(cudaLaunchHostFunc(nullptr, wait, &going));
+  constexpr size_t kBytes = 1 << 20;
+  void* memory = nullptr;
+  EXPECT_OK(twohopMemAllocDevice(&memory, kBytes), nullptr);
+  std::vector<unsigned char> zeros(kBytes, 9), ones(kBytes, 9);
+  EXPECT_EQ(cudaMemcpyAsync(zeros.data(), memory, kBytes, cudaMemcpyDeviceToHost, stream.get()), cudaSuccess);
+  EXPECT_EQ(cudaMemsetAsync(memory, 1, kBytes, stream.get()), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
+  go.set_value();
+  ASSERT_CUDA(cudaDeviceSynchronize());
+  ASSERT_CUDA(cudaMemcpy(ones.data(), memory, kBytes, cudaMemcpyDeviceToHost));
+  EXPECT_EQ(zeros, std::vector<unsigned char>(kBytes, 0));
+  EXPECT_EQ(ones, std::vector<unsigned char>(kBytes, 1));
+  EXPECT_OK(twohopMemFree(memory), nullptr);
+}
+
 /// Seconds of a call by events, the mean of `times`.
 double seconds_of(cudaStream_t stream, int times, const std::function<void()>& call) {
   cudaEvent_t begin = nullptr, end = nullptr;

@@ -86,7 +86,7 @@ class Registered {
   }
 };
 
-/// One of each GPU for the life of the process, made with the first segment or upload, which is a communicator's init:
+/// One of each GPU for the life of the process, made with the first memory or upload, which is a communicator's init:
 /// to make one may wait for kernels that run. Pre: OnDevice.
 Result<const SideStream*> upload_stream(int device) {
   static std::mutex& mutex = *new std::mutex;
@@ -170,11 +170,11 @@ Result<std::unique_ptr<GpuMemory>> CudaRuntime::device_memory(int device, size_t
     return cuda_error(e, "cannot allocate {} bytes on GPU {}", bytes, device);
   }
   auto memory = std::make_unique<DeviceMemory>(device, static_cast<std::byte*>(data), bytes);
-  auto side = SideStream::create();
+  auto side = upload_stream(device);
   if (!side) return side.error();
-  if (cudaError_t e = cudaMemsetAsync(data, 0, bytes, side->get()); e != cudaSuccess)
+  if (cudaError_t e = cudaMemsetAsync(data, 0, bytes, (*side)->get()); e != cudaSuccess)
     return cuda_error(e, "cannot clear {} bytes on GPU {}", bytes, device);
-  if (auto done = side->wait(); !done) return done.error();
+  if (auto done = (*side)->wait(); !done) return done.error();
   return std::unique_ptr<GpuMemory>(std::move(memory));
 }
 
