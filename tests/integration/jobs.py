@@ -316,6 +316,22 @@ class Perf(JobCase):
                 self.assertEqual(len(rows), 12 * 6 * len(schemes), text)
                 self.assertEqual({r["nwrong"] for r in results}, {0})
 
+    def test_registers_its_buffers_when_told_to(self):
+        for scheme, nranks, per_node in (("two-hop,flat", 2, 1), ("auto", 4, 2)):
+            with self.subTest(scheme=scheme):
+                arguments = ("-b", 4, "-e", "4M", "-f", 32, "-n", 2, "-R", 1, "--scheme", scheme)
+                _, results, text = self.perf(nranks, *arguments, "--ranks-per-node", per_node)
+                self.assertIn("# Buffers registered with every communicator", text)
+                self.assertEqual({r["nwrong"] for r in results}, {0})
+        # The network's device is asked, which may refuse.
+        environment = {"TWOHOP_NET": "softnic", "SOFTNIC": "devices=1,memlock=160m,domain=registers"}
+        command = [OPTIONS.perf, "-b", "256M", "-e", "256M", "-n", "1", "-R", "1", "--ranks-per-node", "1"]
+        with Job(2, command, environment) as job:
+            job.until_ended(60)
+            for rank in job.ranks:
+                self.assertEqual(rank.process.returncode, 3, job.story())
+                self.assertRegex(rank.text, "twohopCommRegister.*RLIMIT_MEMLOCK")
+
     def test_a_machine_without_rdma_is_no_warning(self):
         if os.path.exists("/sys/class/infiniband"):
             self.skipTest("this kernel has RDMA")
