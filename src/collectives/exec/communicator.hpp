@@ -169,7 +169,7 @@ class Communicator {
   std::unique_ptr<Trace> trace_;  // null: off; the execution writes into it
   std::unique_ptr<Execution> execution_;
   bool running_ = false;
-  uint64_t number_ = 0;                            // of the last call started
+  uint64_t number_ = 0;  // of the last call started
   std::vector<pollfd> poll_set_;
   std::chrono::steady_clock::time_point started_;  // of the running call, if it is timed
   // For roll calls, which the watcher thread answers.
