@@ -5,7 +5,7 @@
 
 namespace twohop {
 
-/// `Event` is CUDA's, or a test's: create(), record(stream), delay(stream), wait().
+/// `Event` is CUDA's, or a test's: create(), record(stream), delay(stream), wait(), end().
 ///
 /// Every launch waits for the event, also where the stream's handle is that of the launch before: cudaStreamPerThread
 /// is another stream in each thread, and the handle of a destroyed stream is given out again while its work still runs.
@@ -25,6 +25,7 @@ class CallOrder {
     return recorded;
   }
   void forget() { used_ = false; }
+  void end() { event_.end(); }
   Result<> wait() { return used_ ? event_.wait() : Result<>(); }
 
  private:

@@ -35,8 +35,9 @@ class Event {
   Event() = default;
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  ~Event() {
-    if (event_) (void)cudaEventDestroy(event_);
+  ~Event() { end(); }
+  void end() {
+    if (event_) (void)cudaEventDestroy(std::exchange(event_, nullptr));
   }
   Result<> create() {
     if (cudaError_t e = cudaEventCreateWithFlags(&event_, cudaEventDisableTiming); e != cudaSuccess)
@@ -74,6 +75,8 @@ class CudaLauncher : public GpuLauncher {
   ~CudaLauncher() override {
     const OnDevice on(device_);
     (void)launches_.wait();
+    launches_.end();
+    captured_.end();
   }
 
   uint32_t resident_lanes() const override { return lanes_.resident_lanes(); }
