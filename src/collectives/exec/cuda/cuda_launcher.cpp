@@ -35,8 +35,9 @@ class Order {
   Order() = default;
   Order(Order&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
   Order& operator=(Order&&) = delete;
-  ~Order() {
-    if (event_) (void)cudaEventDestroy(event_);
+  ~Order() { end(); }
+  void end() {
+    if (event_) (void)cudaEventDestroy(std::exchange(event_, nullptr));
   }
   Result<> create() {
     if (cudaError_t e = cudaEventCreateWithFlags(&event_, cudaEventDisableTiming); e != cudaSuccess)
@@ -80,6 +81,8 @@ class CudaLauncher : public GpuLauncher {
   ~CudaLauncher() override {
     const OnDevice on(device_);
     (void)launches_.wait();
+    launches_.end();
+    captured_.end();
   }
 
   uint32_t resident_lanes() const override { return lanes_.resident_lanes(); }
@@ -105,6 +108,7 @@ class CudaLauncher : public GpuLauncher {
     return capture->active();
   }
   Result<> hold_in_graph(GpuStream stream, std::shared_ptr<void> token) override {
+    const OnDevice on(device_);
     auto capture = capture_of(static_cast<cudaStream_t>(stream));
     if (!capture) return capture.error();
     auto held = std::make_unique<std::shared_ptr<void>>(std::move(token));
