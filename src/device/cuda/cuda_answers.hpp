@@ -11,7 +11,7 @@ namespace twohop {
 /// Of cudaGetDeviceCount's answer and cudaDriverGetVersion's, which is 0 where there is no driver.
 CudaStatus cuda_status_of(cudaError_t error, int devices, int driver_version);
 
-/// Makes no context and needs none.
-Result<MemoryInfo> memory_info(const CudaDriver& driver, const void* address);
+/// Makes no context: asks under one that is there, and where none of the `devices` has one, no memory is CUDA's.
+Result<MemoryInfo> memory_info(const CudaDriver& driver, int devices, const void* address);
 
 }  // namespace twohop

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "device/cuda/cuda_answers.hpp"
+#include "device/cuda/on_device.hpp"
 
 namespace twohop {
 namespace {
@@ -56,6 +57,40 @@ void add_allocation(const CudaDriver& driver, const void* address, MemoryInfo* i
   info->bytes = bytes;
 }
 
+/// Pre: a context is current; the question may be refused otherwise.
+CUresult look(const CudaDriver& driver, const void* address, MemoryInfo* info) {
+  unsigned type = 0, managed = 0;
+  int device = -1;
+  CUcontext context = nullptr;
+  if (CUresult r = ask(driver, address,
+                       {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT},
+                       &type, &managed, &device, &context);
+      r != CUDA_SUCCESS)
+    return r;
+  if (managed != 0) {
+    info->kind = MemoryKind::kManaged;
+    info->device = device;
+  } else if (type == CU_MEMORYTYPE_DEVICE) {
+    info->kind = MemoryKind::kDevice;
+    info->device = device;
+    add_allocation(driver, address, info);
+  } else if (type == CU_MEMORYTYPE_HOST && has_same_address(driver, context, address)) {
+    info->kind = MemoryKind::kPinned;
+  }
+  return CUDA_SUCCESS;
+}
+
+/// A device whose primary context is there already; -1: none.
+int device_in_use(const CudaDriver& driver, int devices) {
+  for (int device = 0; device < devices; ++device) {
+    unsigned flags = 0;
+    int active = 0;
+    if (driver.primary_ctx_get_state(device, &flags, &active) == CUDA_SUCCESS && active != 0) return device;
+  }
+  return -1;
+}
+
 }  // namespace
 
 CudaStatus cuda_status_of(cudaError_t error, int devices, int driver_version) {
@@ -81,27 +116,19 @@ const CudaStatus& cuda_status() {
   return status;
 }
 
-Result<MemoryInfo> memory_info(const CudaDriver& driver, const void* address) {
-  unsigned type = 0, managed = 0;
-  int device = -1;
-  CUcontext context = nullptr;
-  if (CUresult r = ask(driver, address,
-                       {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_CONTEXT},
-                       &type, &managed, &device, &context);
-      r != CUDA_SUCCESS)
-    return driver_error(r, "cannot ask what kind of memory {} is", address);
+Result<MemoryInfo> memory_info(const CudaDriver& driver, int devices, const void* address) {
   MemoryInfo info;
-  if (managed != 0) {
-    info.kind = MemoryKind::kManaged;
-    info.device = device;
-  } else if (type == CU_MEMORYTYPE_DEVICE) {
-    info.kind = MemoryKind::kDevice;
-    info.device = device;
-    add_allocation(driver, address, &info);
-  } else if (type == CU_MEMORYTYPE_HOST && has_same_address(driver, context, address)) {
-    info.kind = MemoryKind::kPinned;
+  CUcontext current = nullptr;
+  CUresult result = driver.ctx_get_current(&current);
+  if (result == CUDA_SUCCESS && current) result = look(driver, address, &info);
+  // cudaDeviceReset leaves such a context to the threads.
+  if ((result == CUDA_SUCCESS && !current) || result == CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+    const int device = device_in_use(driver, devices);
+    if (device < 0) return info;
+    const OnDevice on(driver, device);
+    result = look(driver, address, &info);
   }
+  if (result != CUDA_SUCCESS) return driver_error(result, "cannot ask what kind of memory {} is", address);
   return info;
 }
 
@@ -110,7 +137,7 @@ Result<MemoryInfo> memory_info(const void* address) {
   if (cuda_status().devices == 0) return MemoryInfo{};
   auto driver = cuda_driver();
   if (!driver) return driver.error();
-  return memory_info(**driver, address);
+  return memory_info(**driver, cuda_status().devices, address);
 }
 
 }  // namespace twohop

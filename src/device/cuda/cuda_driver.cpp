@@ -51,6 +51,7 @@ Result<CudaDriver> find_all() {
                                 find("cuDevicePrimaryCtxGetState", &d.primary_ctx_get_state),
                                 find("cuDevicePrimaryCtxRetain", &d.primary_ctx_retain),
                                 find("cuDevicePrimaryCtxRelease", &d.primary_ctx_release),
+                                find("cuCtxGetCurrent", &d.ctx_get_current),
                                 find("cuCtxPushCurrent", &d.ctx_push_current),
                                 find("cuCtxPopCurrent", &d.ctx_pop_current),
                                 find("cuThreadExchangeStreamCaptureMode", &d.thread_exchange_capture_mode),

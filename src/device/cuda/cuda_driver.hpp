@@ -37,6 +37,7 @@ struct CudaDriver {
   decltype(&cuDevicePrimaryCtxGetState) primary_ctx_get_state = nullptr;
   decltype(&cuDevicePrimaryCtxRetain) primary_ctx_retain = nullptr;
   decltype(&cuDevicePrimaryCtxRelease) primary_ctx_release = nullptr;
+  decltype(&cuCtxGetCurrent) ctx_get_current = nullptr;
   decltype(&cuCtxPushCurrent) ctx_push_current = nullptr;
   decltype(&cuCtxPopCurrent) ctx_pop_current = nullptr;
   decltype(&cuThreadExchangeStreamCaptureMode) thread_exchange_capture_mode = nullptr;

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <map>
+#include <set>
 #include <vector>
 
 namespace twohop {
@@ -22,7 +24,10 @@ struct Memory {
 std::map<CUdeviceptr, Memory> known;
 std::vector<CUcontext> stack;
 CUresult answer = CUDA_SUCCESS, answer_on_allocations = CUDA_SUCCESS;
-int pushes = 0;
+std::set<int> active;  // devices whose primary context is there
+int retained = 0;
+
+const auto kContext = reinterpret_cast<CUcontext>(0x100), kReset = reinterpret_cast<CUcontext>(0x200);
 
 template <class T>
 void put(void* place, T value) {
@@ -49,6 +54,8 @@ void answer_one(CUpointer_attribute attribute, void* place, CUdeviceptr at, cons
   }
 }
 CUresult attributes(unsigned n, CUpointer_attribute* names, void** places, CUdeviceptr at) {
+  if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (stack.back() == kReset) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if (answer != CUDA_SUCCESS) return answer;
   if (names[0] == CU_POINTER_ATTRIBUTE_BUFFER_ID && answer_on_allocations != CUDA_SUCCESS) return answer_on_allocations;
   const auto it = known.find(at);
@@ -62,8 +69,25 @@ CUresult attribute(void* place, CUpointer_attribute name, CUdeviceptr at) {
   put(place, known.at(at).on_device);
   return CUDA_SUCCESS;
 }
+CUresult get_current(CUcontext* context) {
+  *context = stack.empty() ? nullptr : stack.back();
+  return CUDA_SUCCESS;
+}
+CUresult state(CUdevice device, unsigned* flags, int* is_active) {
+  *flags = 0;
+  *is_active = static_cast<int>(active.count(device));
+  return CUDA_SUCCESS;
+}
+CUresult retain(CUcontext* context, CUdevice device) {
+  EXPECT_EQ(active.count(device), 1u) << "a context was made on GPU " << device;
+  ++retained;
+  *context = reinterpret_cast<CUcontext>(static_cast<intptr_t>(device + 1));
+  return CUDA_SUCCESS;
+}
+CUresult exchange_mode(CUstreamCaptureMode*) {
+  return CUDA_SUCCESS;
+}
 CUresult push(CUcontext context) {
-  ++pushes;
   stack.push_back(context);
   return CUDA_SUCCESS;
 }
@@ -72,39 +96,60 @@ CUresult pop(CUcontext* context) {
   stack.pop_back();
   return CUDA_SUCCESS;
 }
-CUresult no_text(CUresult, const char**) {
-  return CUDA_ERROR_INVALID_VALUE;
-}
-
-const auto kContext = reinterpret_cast<CUcontext>(0x10);
-
 class MemoryInfoOf : public testing::Test {
  protected:
   void SetUp() override {
     known.clear();
     stack.clear();
     answer = answer_on_allocations = CUDA_SUCCESS;
-    pushes = 0;
-    driver_.pointer_get_attributes = attributes;
-    driver_.pointer_get_attribute = attribute;
-    driver_.ctx_push_current = push;
-    driver_.ctx_pop_current = pop;
-    driver_.get_error_string = driver_.get_error_name = no_text;
+    active = {3};
+    retained = 0;
+    static std::deque<CudaDriver> drivers;  // contexts are remembered by driver
+    driver_ = &drivers.emplace_back();
+    driver_->pointer_get_attributes = attributes;
+    driver_->pointer_get_attribute = attribute;
+    driver_->ctx_get_current = get_current;
+    driver_->ctx_push_current = push;
+    driver_->ctx_pop_current = pop;
+    driver_->primary_ctx_get_state = state;
+    driver_->primary_ctx_retain = retain;
+    driver_->thread_exchange_capture_mode = exchange_mode;
   }
   MemoryInfo ask(CUdeviceptr at) const {
-    auto info = memory_info(driver_, reinterpret_cast<const void*>(at));
+    const auto before = stack;
+    auto info = memory_info(*driver_, 8, reinterpret_cast<const void*>(at));
     EXPECT_TRUE(info) << info.error().message;
-    EXPECT_TRUE(stack.empty());
+    EXPECT_EQ(stack, before);
     return info ? *info : MemoryInfo{};
   }
-  CudaDriver driver_;  // nothing in it that makes a context
+  CudaDriver* driver_ = nullptr;
 };
 
-TEST_F(MemoryInfoOf, HostMemoryNeedsNoContext) {
-  const MemoryInfo info = ask(0x5000);
-  EXPECT_EQ(info.kind, MemoryKind::kHost);
-  EXPECT_EQ(info.device, -1);
-  EXPECT_EQ(pushes, 0);
+TEST_F(MemoryInfoOf, HostMemoryMakesNoContext) {
+  for (std::set<int> in_use : {std::set<int>{}, {0}, {3, 5}}) {
+    active = std::move(in_use);
+    const MemoryInfo info = ask(0x5000);
+    EXPECT_EQ(info.kind, MemoryKind::kHost);
+    EXPECT_EQ(info.device, -1);
+    EXPECT_EQ(retained, active.empty() ? 0 : 1);
+    retained = 0;
+  }
+}
+
+TEST_F(MemoryInfoOf, AThreadWithAContextIsAskedInIt) {
+  known[0x5010] = {.type = CU_MEMORYTYPE_DEVICE, .device = 2, .context = kContext, .id = 77, .bytes = 0x1000};
+  push(kContext);
+  EXPECT_EQ(ask(0x5010).kind, MemoryKind::kDevice);
+  EXPECT_EQ(ask(0x6000).kind, MemoryKind::kHost);
+  EXPECT_EQ(retained, 0);
+}
+
+TEST_F(MemoryInfoOf, AContextThatWasResetIsAsGoodAsNone) {
+  push(kReset);
+  known[0x5010] = {.type = CU_MEMORYTYPE_DEVICE, .device = 3, .context = kContext};
+  EXPECT_EQ(ask(0x5010).kind, MemoryKind::kDevice);
+  active.clear();
+  EXPECT_EQ(ask(0x5010).kind, MemoryKind::kHost);
 }
 
 TEST_F(MemoryInfoOf, DeviceMemoryTellsItsAllocation) {
@@ -115,7 +160,6 @@ TEST_F(MemoryInfoOf, DeviceMemoryTellsItsAllocation) {
   EXPECT_EQ(info.allocation_id, 77u);
   EXPECT_EQ(info.base, 0x5000u);
   EXPECT_EQ(info.bytes, 0x1000u);
-  EXPECT_EQ(pushes, 0);
 }
 
 TEST_F(MemoryInfoOf, DeviceMemoryThatIsNotNumberedIsDeviceMemory) {
@@ -149,7 +193,7 @@ TEST_F(MemoryInfoOf, PinnedMemoryIsTheHostsWhereTheGpuSeesItElsewhere) {
 
 TEST_F(MemoryInfoOf, AnAddressIsAnErrorWhereTheDriverRefuses) {
   answer = CUDA_ERROR_DEINITIALIZED;
-  auto info = memory_info(driver_, &known);
+  auto info = memory_info(*driver_, 8, &known);
   ASSERT_FALSE(info);
   EXPECT_EQ(info.error().code, twohopUnhandledCudaError);
 }
