@@ -45,6 +45,7 @@ class Printer {
     bool factor = options_.step_factor > 1;
     std::string ranks = session_.describe_ranks();  // all ranks take part
     if (place_.on_gpu()) ranks += fmt::format("# Buffers of rank 0 in {}, timed by CUDA events\n", place_.name());
+    if (options_.registered) ranks += "# Buffers registered with every communicator\n";
     print(
         fmt::format("# twohop allreduce_perf version {}.{}.{}\n"
                     "# nThread 1 nGpus 0 minBytes {} maxBytes {} step: {}({}) warmup iters: {} iters: {} agg iters: "

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <span>
 #include <type_traits>
@@ -57,9 +58,14 @@ Bench::Bench(const Session& session, Place& place, const PerfOptions& options, s
   send_ = place_.allocate(max_bytes + kGuardBytes);
   recv_ = place_.allocate(max_bytes + kGuardBytes);
   if (place_.on_gpu()) shadow_ = std::make_unique<unsigned char[]>(max_bytes + kGuardBytes);
+  if (!options.registered) return;
+  for (unsigned char* buffer : {send_, recv_})
+    registrations_.push_back(session.register_memory(buffer, max_bytes + kGuardBytes));
 }
 
 Bench::~Bench() {
+  if (std::uncaught_exceptions() > 0) return;  // the job ends, and other ranks do not come to deregister with this one
+  for (const auto& handles : registrations_) session_.deregister_memory(handles);
   place_.free(send_);
   place_.free(recv_);
 }

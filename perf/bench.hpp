@@ -53,6 +53,7 @@ class Bench {
   unsigned char *send_ = nullptr, *recv_ = nullptr;  // where the place is
   std::unique_ptr<unsigned char[]> shadow_;          // a buffer of the place's, as the host sees it
   size_t buffer_bytes_ = 0;
+  std::vector<std::vector<void*>> registrations_;  // of each buffer
 };
 
 }  // namespace twohop::perf

@@ -52,6 +52,7 @@ json configuration(const PerfOptions& o, ClusterShape shape, const std::string& 
           {"warmup_iters", o.warmup},
           {"validation", o.checks},
           {"cycles", o.cycles},
+          {"local_register", o.registered ? 1 : 0},
           {"average", static_cast<int>(o.average)},
           {"buckets", o.buckets_file}};
 }

@@ -79,6 +79,11 @@ void add_nccl_tests_flags(CLI::App& app, PerfOptions& o) {
          "time printed: 0 rank 0's, 1 average, 2 min, 3 max over the ranks (1)")
       ->check(CLI::Range(0, 3));
   app.add_option("-I,--per_iter", o.per_iteration, "1: adds i_min i_max i_p99 i_cv% over the iterations");
+  app.add_option_function<int>(
+         "-R,--local_register", [&o](int v) { o.registered = v != 0; },
+         "1: the buffers are registered with the communicators (twohopCommRegister), so that calls need not stage them "
+         "(0)")
+      ->check(CLI::Range(0, 1));
   app.add_option("-T,--timeout", o.timeout_s, "seconds without progress before a call fails (TWOHOP_TIMEOUT_S)")
       ->check(CLI::Range(1.0, 7.0 * 86400));
   add_choice(app, "-o,--op", o.ops, op_names(), "sum,prod,max,min,avg,mulsum or all");
@@ -119,7 +124,6 @@ void add_gpu_flags(CLI::App& app) {
   add_ignored(app, "-G,--cudagraph", {0}, "no GPU is used");
   add_ignored(app, "-C,--report_cputime", {0}, "host calls have one time");
   add_ignored(app, "-S,--report_timestamps", {0}, "rows carry no time of day");
-  add_ignored(app, "-R,--local_register", {0}, "buffers are not registered");
   add_ignored(app, "-M,--memory_report", {0}, "there is no GPU memory to report");
 }
 
@@ -129,6 +133,8 @@ void check_combinations(const PerfOptions& o) {
   if (!o.baseline.empty() && !o.device) throw CLI::ValidationError("--baseline " + o.baseline, "needs --device");
   if (!o.baseline.empty() && std::find(o.ops.begin(), o.ops.end(), "mulsum") != o.ops.end())
     throw CLI::ValidationError("--baseline " + o.baseline, "has no -o mulsum");
+  if (!o.baseline.empty() && o.registered)
+    throw CLI::ValidationError("-R 1", "--baseline " + o.baseline + " is measured without registered buffers only");
   if (o.step_factor <= 1 && o.step_bytes == 0 && o.min_bytes != o.max_bytes)
     throw CLI::ValidationError("-i 0", "never reaches -e: give -i above 0, or -f above 1");
 }

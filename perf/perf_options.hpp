@@ -19,6 +19,7 @@ struct PerfOptions {
   size_t step_factor = 1;  // 1: step by step_bytes
   int iters = 20, warmup = 1, checks = 1, cycles = 1;
   bool per_iteration = false, verbs = false, device = false;
+  bool registered = false;  // the buffers, with every communicator
   Average average = Average::kMean;
   double timeout_s = 0;
   int ranks_per_node = 0;

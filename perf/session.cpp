@@ -51,6 +51,18 @@ void Session::all_reduce(size_t scheme, const void* send, void* recv, size_t cou
     require(twohopAllReduce(send, recv, count, type, op, s.comm, stream), "twohopAllReduce", s.comm);
 }
 
+std::vector<void*> Session::register_memory(void* memory, size_t bytes) const {
+  std::vector<void*> handles;
+  for (const auto& scheme : schemes_)
+    require(twohopCommRegister(scheme.comm, memory, bytes, &handles.emplace_back()), "twohopCommRegister", scheme.comm);
+  return handles;
+}
+
+void Session::deregister_memory(const std::vector<void*>& handles) const {
+  for (size_t s = 0; s < handles.size(); ++s)
+    require(twohopCommDeregister(schemes_[s].comm, handles[s]), "twohopCommDeregister", schemes_[s].comm);
+}
+
 Session::~Session() {
   // Nobody leaves while another rank may still be sending to it.
   require(twohopBarrier(control_, nullptr), "twohopBarrier", control_);

@@ -40,6 +40,10 @@ class Session {
   void all_reduce(size_t scheme, const void* send, void* recv, size_t count, twohopDataType_t type, twohopRedOp_t op,
                   twohopStream_t stream) const;
 
+  /// Registers the memory with the communicator of every scheme; leaves where one refuses. One handle for each.
+  std::vector<void*> register_memory(void* memory, size_t bytes) const;
+  void deregister_memory(const std::vector<void*>& handles) const;
+
   /// One line per rank: who runs where.
   std::string describe_ranks() const;
 

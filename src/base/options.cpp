@@ -44,8 +44,8 @@ std::vector<Row> rows_of_calls() {
       {"TWOHOP_TUNER_FILE", &Options::tuner_file, kText, 0, 4095, "",
        "Tuner's table (JSON, from `allreduce_perf --tune`) that rank 0 reads in place of working one out."},
       {"TWOHOP_NCHANNELS", &Options::nchannels, kNumber, 0, 16, "",
-       "Channels: independent pipelines that share each call's data; 0: 16 over RDMA, whose doorbells they share, else "
-       "2."},
+       "Channels: independent pipelines that share each call's data; 0: 16 over RDMA, whose doorbells they share, 1 "
+       "over TCP, where each is a connection that competes for the wire, 2 on one node."},
       {"TWOHOP_BUFFSIZE", &Options::buff_bytes, kBytes, 4 * kKi, kGi, "",
        "Window bytes per channel, through which data is staged, at most: no more are taken than chunks need."},
       {"TWOHOP_CHUNK_BYTES", &Options::chunk_bytes, kBytes, 128, 64 * kMi, "",

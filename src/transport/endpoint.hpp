@@ -116,8 +116,9 @@ class Endpoint {
   /// Numbers of the rails that this rank should use, the same on all nodes; their positions where nothing numbers them.
   /// Empty: the network has none.
   virtual std::vector<int> own_rails() const { return {}; }
-  /// How many channels suit this network: more of them share one batch where that is what costs.
-  virtual int default_channels() const { return 2; }
+  /// How many channels suit this network: more of them share one batch where that is what costs. Where each channel is
+  /// a connection that competes with the others for the wire, one is best.
+  virtual int default_channels() const { return 1; }
   /// Memory that puts will be sent from and inboxes lie in: an RDMA device wants to know it. Before connect(). The
   /// memory is the caller's and outlives the endpoint.
   virtual Result<> register_memory(std::span<std::byte>) { return {}; }

@@ -42,7 +42,9 @@ class Cell:
         self.name = f"{transport}/{name}"
         self.transport, self.fault, self.moment, self.victim, self.seed = transport, fault, moment, victim, seed
         self.expect, self.within_s, self.says, self.call = set(expect), within_s, says, call
-        self.environment = {"TWOHOP_TIMEOUT_S": "2", "TWOHOP_INIT_TIMEOUT_S": "20", **TRANSPORTS[transport],
+        # Soon where a rank is stopped. Elsewhere nothing may end by it, however long a busy machine lets a rank wait.
+        timeout_s = "2" if fault == "stop" or call.endswith(":stop") else "20"
+        self.environment = {"TWOHOP_TIMEOUT_S": timeout_s, "TWOHOP_INIT_TIMEOUT_S": "20", **TRANSPORTS[transport],
                             **(environment or {})}
         self.softnic, self.mixed, self.cold, self.logs = softnic, mixed, cold, logs
         if cold:
@@ -127,7 +129,7 @@ class Cell:
 def ranks_that_suffer(thorough):
     """A rank that dies, stops, aborts, leaves or is slow."""
     expected = {"kill": REMOTE_ERROR, "stop": TIMEOUT, "abort": ABORTED, "exit": REMOTE_ERROR, "slow": OK}
-    bound = {"kill": 3, "exit": 3, "abort": 3, "stop": 9, "slow": None}
+    bound = {"kill": 8, "exit": 8, "abort": 8, "stop": 12, "slow": None}  # far less than the timeout of calls
     for transport in TRANSPORTS:
         for fault, code in expected.items():
             for moment in ("init", "first-call", "mid-call", "between-calls", "destroy"):
@@ -226,6 +228,9 @@ def devices_fail(thorough):
 
 
 def disks_full(_):
+    if not os.path.exists("/dev/full"):
+        print("# without full-disk: there is no /dev/full")
+        return
     folder = tempfile.mkdtemp(prefix="twohop-faults-")
     atexit.register(shutil.rmtree, folder, True)
     for rank in range(RANKS):

@@ -31,6 +31,10 @@ def worker(*arguments):
     return [OPTIONS.worker, *map(str, arguments)]
 
 
+class Late(AssertionError):
+    """Everything was right but the time."""
+
+
 class JobCase(unittest.TestCase):
     def assert_all_done(self, job):
         job.until_ended(START_S)
@@ -39,13 +43,25 @@ class JobCase(unittest.TestCase):
 
     def assert_errors(self, job, ranks, code, within_s, since):
         """Ranks end their call with `code`, told at most within_s after `since`, and refuse further calls."""
-        job.until_event("error", within_s + 10, ranks)
+        job.until_event("error", within_s + 20, ranks)
         for rank in job.pick(ranks):
             error = rank.find("error")[0]
             self.assertEqual(error["result"], code, job.story())
             self.assertTrue(error["message"], job.story())
-            self.assertLessEqual(error["t"] - since, within_s, f"rank {rank.number} noticed late\n{job.story()}")
         job.until_ended(30, ranks)
+        for rank in job.pick(ranks):
+            took = rank.find("error")[0]["t"] - since
+            if took > within_s:
+                raise Late(f"rank {rank.number} noticed after {took:.2f} s, allowed are {within_s}\n{job.story()}")
+
+    def soon(self, attempt, *arguments):
+        """Again if only the time was wrong: another program may have had the cores. Who is always late fails."""
+        for _ in range(2):
+            try:
+                return attempt(*arguments)
+            except Late as late:
+                print(f"# once more: {str(late).splitlines()[0]}", flush=True)
+        return attempt(*arguments)
 
 
 class Launching(JobCase):
@@ -152,6 +168,20 @@ class Launching(JobCase):
                 self.assertEqual(rank.process.returncode, 3, job.story())
 
 
+def children_of(pids):
+    """By the parents of all processes: not every kernel lists the children of one."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", errors="replace") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent in pids:
+            found.append(int(pid))
+    return found
+
+
 def stranger(port, seed, stop):
     """Connects again and again: says nothing, or garbage, or too much, and sometimes just leaves."""
     rng = random.Random(seed)
@@ -183,12 +213,12 @@ class Failures(JobCase):
             for victim in (0, nranks - 1):
                 for count in (64, 4 << 20):
                     with self.subTest(nranks=nranks, environment=environment, victim=victim, count=count):
-                        self.kill_one(nranks, environment, victim, worker("loop", count))
+                        self.soon(self.kill_one, nranks, environment, victim, worker("loop", count))
 
     def test_a_killed_rank_is_noticed_between_calls(self):
         for nranks, environment in self.SHAPES:
             with self.subTest(nranks=nranks, environment=environment):
-                self.kill_one(nranks, environment, 1, worker("between-calls"))
+                self.soon(self.kill_one, nranks, environment, 1, worker("between-calls"))
 
     def kill_one(self, nranks, environment, victim, command):
         with Job(nranks, command, environment) as job:
@@ -204,7 +234,7 @@ class Failures(JobCase):
             job.until_event("running", START_S)
             pids = [r.process.pid for r in job.ranks]
             names = set().union(*(sockets_of(pid) for pid in pids))
-            children = [c for pid in pids for c in open(f"/proc/{pid}/task/{pid}/children").read().split()]
+            children = children_of(pids)
             for rank in job.ranks:
                 rank.process.kill()
             job.until_ended(10)
@@ -239,10 +269,13 @@ class Failures(JobCase):
     def test_an_abort_ends_the_calls_of_all_ranks(self):
         for nranks, environment in self.SHAPES:
             with self.subTest(nranks=nranks, environment=environment):
-                with Job(nranks, worker("abort", 100000), environment) as job:
-                    job.until_event("aborting", START_S, [0])
-                    since = job.ranks[0].find("aborting")[0]["t"]
-                    self.assert_errors(job, range(nranks), ABORTED, 1.5, since)
+                self.soon(self.abort_one, nranks, environment)
+
+    def abort_one(self, nranks, environment):
+        with Job(nranks, worker("abort", 100000), environment) as job:
+            job.until_event("aborting", START_S, [0])
+            since = job.ranks[0].find("aborting")[0]["t"]
+            self.assert_errors(job, range(nranks), ABORTED, 1.5, since)
 
 
 class Costs(JobCase):
@@ -315,6 +348,23 @@ class Perf(JobCase):
                 self.assertLessEqual({"flat", "flat-naive", "two-hop", "auto"}, set(schemes), text)
                 self.assertEqual(len(rows), 12 * 6 * len(schemes), text)
                 self.assertEqual({r["nwrong"] for r in results}, {0})
+
+    def test_registers_its_buffers_when_told_to(self):
+        for scheme, nranks, per_node in (("two-hop,flat", 2, 1), ("auto", 4, 2)):
+            with self.subTest(scheme=scheme):
+                arguments = ("-b", 4, "-e", "4M", "-f", 32, "-n", 2, "-R", 1, "--scheme", scheme)
+                _, results, text = self.perf(nranks, *arguments, "--ranks-per-node", per_node)
+                self.assertIn("# Buffers registered with every communicator", text)
+                self.assertEqual({r["nwrong"] for r in results}, {0})
+        # The network's device is asked, which may refuse.
+        environment = {"TWOHOP_NET": "softnic", "SOFTNIC": "devices=1,memlock=160m,domain=registers"}
+        command = [OPTIONS.perf, "-b", "256M", "-e", "256M", "-n", "1", "-R", "1", "--ranks-per-node", "1"]
+        with Job(2, command, environment) as job:
+            job.until_ended(60)
+            for rank in job.ranks:
+                self.assertEqual(rank.process.returncode, 3, job.story())
+            # The first to be refused leaves, which the other may hear of before it asks.
+            self.assertRegex(job.story(), "twohopCommRegister.*RLIMIT_MEMLOCK")
 
     def test_a_machine_without_rdma_is_no_warning(self):
         if os.path.exists("/sys/class/infiniband"):

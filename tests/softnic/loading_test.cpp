@@ -49,9 +49,12 @@ TEST(Loading, WhatIsNotEmulatedSaysSo) {
 TEST(Loading, DoesNotWaitForEverForTheLockOfADomain) {
   const std::string domain = "held-" + std::to_string(::getpid());
   const std::string folder = "/dev/shm/softnic-" + std::to_string(::getuid()) + "-" + domain;
-  std::filesystem::create_directory(folder);
-  const int fd = ::open((folder + "/state").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  // Under another name until it is locked: who joins a domain removes those that nobody holds.
+  const std::string unlocked = "/dev/shm/" + domain;
+  std::filesystem::create_directory(unlocked);
+  const int fd = ::open((unlocked + "/state").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  std::filesystem::rename(unlocked, folder);
   ::setenv("SOFTNIC", ("domain=" + domain).c_str(), 1);
   int devices = -1;
   EXPECT_EQ(ibv_get_device_list(&devices), nullptr);

@@ -174,10 +174,16 @@ class Perftest(unittest.TestCase):
         self.assertGreater(result_row(text)[4], 0)
 
     def test_write_bw_is_the_rate_of_the_link(self):
-        mib_per_s = self.bandwidth("ib_write_bw", "-n", "500", words="rate=4g", hosts=(0, 1))[3]
-        share = mib_per_s * 8 * (1 << 20) / 4e9
-        self.assertLess(share, 1.01)
-        self.assertGreater(share, 0.8)  # exact on an idle machine; this one may be busy
+        # Exact on an idle machine. This one may be busy: never more than the wire's, and the best of three near it.
+        best = 0
+        for _ in range(3):
+            mib_per_s = self.bandwidth("ib_write_bw", "-n", "2000", words="rate=4g", hosts=(0, 1))[3]
+            share = mib_per_s * 8 * (1 << 20) / 4e9
+            self.assertLess(share, 1.01)
+            best = max(best, share)
+            if best > 0.8:
+                break
+        self.assertGreater(best, 0.8)
 
     def test_write_lat_is_the_latency_of_the_link(self):
         # On a busy machine the typical time grows; it can never be less than the wire's.

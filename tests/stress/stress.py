@@ -19,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integra
 from job import Job  # noqa: E402
 
 JOB_S = 3.0  # of calls
+LAST_S = 1.5  # of a job, in which a rank may end rightly before it could hear that another was killed
 LIMIT_S = 900  # a job that hangs ends by twohop's own timeout; one that is slow, on a busy host, is no fault
 
 
@@ -75,6 +76,7 @@ class Drawn:
     def run(self, worker):
         """What is wrong, or nothing; and the calls that were made."""
         command = [worker, str(self.seed * 1000), str(JOB_S)]
+        start, in_the_end = time.monotonic(), False
         with Job(self.nranks, command, self.environment) as job:
             if self.kill:
                 victim, after_s = self.kill
@@ -82,13 +84,14 @@ class Drawn:
                 while time.monotonic() < end and job.ranks[victim].process.poll() is None:
                     time.sleep(0.05)  # the moment of the fault is what the seed has drawn
                 job.ranks[victim].process.kill()
+                in_the_end = time.monotonic() - start > JOB_S - LAST_S
             try:
                 job.until_ended(LIMIT_S)
             except AssertionError as late:
                 return str(late), 0
             codes = [r.process.returncode for r in job.ranks]
             told = [c for i, c in enumerate(codes) if not self.kill or i != self.kill[0]]
-            good = set(told) <= {0} or (self.kill and set(told) == {3})
+            good = set(told) <= {0} or (self.kill and set(told) <= ({0, 3} if in_the_end else {3}))
             calls = sum(int(n) for r in job.ranks for n in re.findall(r"communicators, (\d+) calls", r.text))
             return (None if good else f"exit codes {codes}\n{job.story()}"), calls
 

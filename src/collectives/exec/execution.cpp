@@ -9,13 +9,6 @@
 #include "device/flags.hpp"
 
 namespace twohop {
-namespace {
-
-/// Sweeps that find nothing before it is asked whether ranks are gone or make another call. They are what small calls
-/// wait with; by default a rank that sleeps has passed them.
-constexpr uint32_t kSweepsBeforeLook = 16;
-
-}  // namespace
 
 Execution::Execution(ExecutionContext context) : c_(std::move(context)), one_shot_(find_algorithm("one-shot")) {
   static_assert(kMaxReduceSources <= 64, "a bit for each rank of a node");

@@ -87,6 +87,9 @@ class Execution {
     }
   };
   enum class Outcome : uint8_t { kBlocked, kCheap, kMovedData };
+  /// Sweeps that find nothing before it is asked whether ranks are gone or make another call. They are what small calls
+  /// wait with; by default a rank that sleeps has passed them.
+  static constexpr uint32_t kSweepsBeforeLook = 16;
 
   bool is_small(const Call& call, const Choice& choice) const;
   void set_lanes();

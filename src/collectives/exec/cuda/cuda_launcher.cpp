@@ -35,9 +35,8 @@ class Order {
   Order() = default;
   Order(Order&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
   Order& operator=(Order&&) = delete;
-  ~Order() { end(); }
-  void end() {
-    if (event_) (void)cudaEventDestroy(std::exchange(event_, nullptr));
+  ~Order() {
+    if (event_) (void)cudaEventDestroy(event_);
   }
   Result<> create() {
     if (cudaError_t e = cudaEventCreateWithFlags(&event_, cudaEventDisableTiming); e != cudaSuccess)
@@ -81,8 +80,6 @@ class CudaLauncher : public GpuLauncher {
   ~CudaLauncher() override {
     const OnDevice on(device_);
     (void)launches_.wait();
-    launches_.end();
-    captured_.end();
   }
 
   uint32_t resident_lanes() const override { return lanes_.resident_lanes(); }

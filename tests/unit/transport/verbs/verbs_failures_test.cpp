@@ -93,7 +93,7 @@ TEST(SoftnicFailures, WhatEndsARankIsToldToOneThatHasNothingUnderWay) {
 TEST(SoftnicFailures, AFlapShorterThanTheRetriesIsNotAnError) {
   const Net patient{"softnic", [](verbs::VerbsConfig& c) {
                       c.rails.max_rails = 1;
-                      c.tuning.timeout = 12;  // 17 ms a try
+                      c.tuning.timeout = 15;  // 134 ms a try
                     }};
   std::latch done(2);
   run_cluster(patient, 2, kBothWays, [&](Rank& r) {
