@@ -117,6 +117,7 @@ TWOHOP_API twohopResult_t twohopGetUniqueId(twohopUniqueId* id);
 
 /* Joins communicator `id` as `rank` of `nranks`; blocks until all ranks have joined, at most
  * TWOHOP_INIT_TIMEOUT_S seconds. Inside a group it returns at once and twohopGroupEnd completes it.
+ * Its calls on device memory are for the GPU that is current in the calling thread at this call (docs/gpu.md).
  * Errors: twohopInvalidArgument (rank out of range, malformed id, bad variable), twohopInvalidUsage
  * (a rank joined twice, ranks disagree on nranks or options), twohopTimeout (names the ranks missing). */
 TWOHOP_API twohopResult_t twohopCommInitRank(twohopComm_t* comm, int nranks, twohopUniqueId id, int rank);

@@ -36,6 +36,7 @@ Result<> check_place(int nranks, int rank) {
 }
 
 Result<> join_now_or_in_group(JoinRequest request) {
+  request.gpu = Communicator::gpu_of_thread(*options());
   if (!Group::of_thread().open()) return join(request);
   Group::of_thread().add(std::move(request));
   return {};
@@ -98,7 +99,7 @@ void leave_at_exit() {
 
 Result<> join(const JoinRequest& r) {
   [[maybe_unused]] static const int registered = std::atexit(leave_at_exit);
-  auto communicator = Communicator::init(r.id, r.nranks, r.rank, r.config, *options());
+  auto communicator = Communicator::init(r.id, r.nranks, r.rank, r.config, *options(), r.gpu);
   if (!communicator) return communicator.error();
   *r.comm = LiveComms::of_process().add(std::make_shared<twohopComm>(std::move(*communicator)));
   return {};

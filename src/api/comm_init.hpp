@@ -1,6 +1,7 @@
 // Joining and leaving a job: the parts of twohopCommInit* and twohopCommDestroy that groups put off to their end.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "api/comm_handle.hpp"
@@ -13,6 +14,7 @@ struct JoinRequest {
   twohopUniqueId id{};
   int nranks = 0, rank = 0;
   CommConfig config;
+  Result<std::optional<int>> gpu = std::optional<int>();  // of the thread that asked: groups join on others
 };
 
 /// Blocks until all ranks have joined.

@@ -10,9 +10,10 @@
 namespace twohop {
 
 struct CudaStatus {
-  bool built = false;  // with the CUDA back end
-  int devices = 0;     // that this process may use
-  std::string why;     // there are none; empty otherwise
+  bool built = false;   // with the CUDA back end
+  int devices = 0;      // that this process may use
+  std::string why;      // there are none; empty otherwise
+  bool broken = false;  // there is a driver, so that others may hand us its memory, and we cannot use it
 };
 
 /// Asked once, at the first call. Creates no context on any GPU.
@@ -35,7 +36,7 @@ struct MemoryInfo {
   uint64_t bytes = 0;
 };
 
-/// What `address` is. Cheap where there is no GPU: nothing is asked then.
+/// What `address` is. Cheap where there is no GPU: nothing is asked then. Makes no context on any GPU.
 Result<MemoryInfo> memory_info(const void* address);
 
 }  // namespace twohop

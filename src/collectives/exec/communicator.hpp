@@ -49,9 +49,13 @@ struct CommCounters {
 
 class Communicator {
  public:
-  /// Joins the job; blocks. The options are the process's.
+  /// The GPU that a communicator gets which this thread asks for now, whatever thread then joins. Nothing where the
+  /// process does not use GPUs (yet) and is not told to.
+  static Result<std::optional<int>> gpu_of_thread(const Options& options);
+  /// Joins the job; blocks. The options are the process's. That its GPU is an error is told to all ranks.
   static Result<std::unique_ptr<Communicator>> init(const twohopUniqueId& id, int nranks, int rank,
-                                                    const CommConfig& config, const Options& options);
+                                                    const CommConfig& config, const Options& options,
+                                                    const Result<std::optional<int>>& gpu = std::optional<int>());
   ~Communicator();  // drains and says goodbye when healthy; closes at once when failed
 
   int rank() const { return control_->rank(); }

@@ -29,8 +29,12 @@ std::span<const std::byte> as_bytes(const std::string& s) {
 }  // namespace
 
 CommunicatorInit::CommunicatorInit(const CommConfig& config, const Selection& selection, const Options& options,
-                                   Deadline deadline)
-    : config_(config), options_(options), deadline_(deadline), comm_(new Communicator(config, selection, options)) {}
+                                   const Result<std::optional<int>>& gpu, Deadline deadline)
+    : config_(config),
+      options_(options),
+      own_gpu_(gpu),
+      deadline_(deadline),
+      comm_(new Communicator(config, selection, options)) {}
 
 Result<std::unique_ptr<Communicator>> CommunicatorInit::run(const twohopUniqueId& id, int nranks, int rank) {
   phase_began_ = std::chrono::steady_clock::now();
@@ -198,12 +202,13 @@ void CommunicatorInit::start_watching() {
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::init(const twohopUniqueId& id, int nranks, int rank,
-                                                         const CommConfig& config, const Options& options) {
+                                                         const CommConfig& config, const Options& options,
+                                                         const Result<std::optional<int>>& gpu) {
   const auto selection = Selection::parse(config.algo);
   if (!selection) return selection.error();
   const auto start = std::chrono::steady_clock::now();
   const Deadline deadline = start + std::chrono::seconds(options.init_timeout_s);
-  auto comm = CommunicatorInit(config, *selection, options, deadline).run(id, nranks, rank);
+  auto comm = CommunicatorInit(config, *selection, options, gpu, deadline).run(id, nranks, rank);
   if (!comm) return comm;
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
   (*comm)->counters_.init_ns = static_cast<uint64_t>(took.count());

@@ -18,7 +18,8 @@ namespace twohop {
 
 class CommunicatorInit {
  public:
-  CommunicatorInit(const CommConfig& config, const Selection& selection, const Options& options, Deadline deadline);
+  CommunicatorInit(const CommConfig& config, const Selection& selection, const Options& options,
+                   const Result<std::optional<int>>& gpu, Deadline deadline);
   Result<std::unique_ptr<Communicator>> run(const twohopUniqueId& id, int nranks, int rank);
 
  private:
@@ -46,7 +47,6 @@ class CommunicatorInit {
                        std::span<const Bytes> addresses);
   NodeMembers members() const;
   // Calls on GPU memory: communicator_init_gpu.cpp.
-  Result<std::optional<int>> own_gpu() const;
   Result<std::optional<GpuIntroduction>> introduce_gpu();
   void compare_gpus(std::vector<RankIntroduction>& introductions);
   Result<> set_up_gpus();
@@ -66,6 +66,7 @@ class CommunicatorInit {
 
   CommConfig config_;
   Options options_;
+  Result<std::optional<int>> own_gpu_;
   Deadline deadline_;
   std::unique_ptr<Communicator> comm_;
   int rank_ = 0, nranks_ = 0;

@@ -23,6 +23,14 @@ std::string copies_text(const GpuExecution& gpu, bool wanted) {
                      wanted);
 }
 
+void warn_of_broken_cuda() {
+  log_warn(
+      "no GPU can be used: {}. Device memory, if the program has any, is taken for the host's, and a call on it ends "
+      "in "
+      "a segmentation fault; TWOHOP_GPU=off leaves this line out",
+      cuda_status().why);
+}
+
 const char* network_text(const Endpoint* endpoint, const GpuPlacement& placement) {
   if (!endpoint) return "not needed";
   return placement.inboxes_on_gpu ? "by GPUDirect RDMA" : "through host memory";
@@ -30,30 +38,31 @@ const char* network_text(const Endpoint* endpoint, const GpuPlacement& placement
 
 }  // namespace
 
-/// This thread's GPU. Nothing where the process does not use GPUs (yet) and is not told to.
-Result<std::optional<int>> CommunicatorInit::own_gpu() const {
+Result<std::optional<int>> Communicator::gpu_of_thread(const Options& options) {
   GpuRuntime* runtime = gpu_runtime();
-  if (options_.gpu == "off" || (!runtime && options_.gpu != "on")) return std::optional<int>();
-  if (!runtime) {
-    const CudaStatus& status = cuda_status();
-    return make_error(twohopInvalidUsage, "TWOHOP_GPU=on, and no GPU can be used: {}", status.why);
+  if (options.gpu == "off") return std::optional<int>();
+  if (runtime) return runtime->current_device(options.gpu == "on");
+  if (options.gpu == "on")
+    return make_error(twohopInvalidUsage, "TWOHOP_GPU=on, and no GPU can be used: {}", cuda_status().why);
+  if (cuda_status().broken) {
+    [[maybe_unused]] static const bool said = (warn_of_broken_cuda(), true);
   }
-  return runtime->current_device(options_.gpu == "on");
+  return std::optional<int>();
 }
 
 /// What the others need to know of it.
 Result<std::optional<GpuIntroduction>> CommunicatorInit::introduce_gpu() {
-  auto device = own_gpu();
-  if (!device) return device.error();
-  if (!*device) return std::optional<GpuIntroduction>();
-  auto identity = gpu_runtime()->device_identity(**device);
+  if (!own_gpu_) return own_gpu_.error();
+  if (!*own_gpu_) return std::optional<GpuIntroduction>();
+  const int device = **own_gpu_;
+  auto identity = gpu_runtime()->device_identity(device);
   if (!identity) return identity.error();
   Options options = options_;
   options.socket_ifname = data_interface();
   auto endpoint = make_endpoint(rank_, options, comm_->control_->secret(), topology_->rail_plan());
   if (!endpoint) return endpoint.error();
   gpu_.runtime = gpu_runtime();
-  gpu_.device = **device;
+  gpu_.device = device;
   gpu_.endpoint = std::move(*endpoint);
   return std::optional(GpuIntroduction{*identity, gpu_.endpoint->address()});
 }

@@ -28,6 +28,7 @@ Result<CudaDriver> find_all() {
   CudaDriver d;
   for (const Result<>& found : {find("cuMemGetAddressRange", &d.mem_get_address_range),
                                 find("cuPointerGetAttribute", &d.pointer_get_attribute),
+                                find("cuPointerGetAttributes", &d.pointer_get_attributes),
                                 find("cuPointerSetAttribute", &d.pointer_set_attribute),
                                 find("cuMemGetHandleForAddressRange", &d.mem_get_handle_for_address_range),
                                 find("cuMemCreate", &d.mem_create),
@@ -51,6 +52,10 @@ Result<CudaDriver> find_all() {
                                 find("cuDevicePrimaryCtxGetState", &d.primary_ctx_get_state),
                                 find("cuDevicePrimaryCtxRetain", &d.primary_ctx_retain),
                                 find("cuDevicePrimaryCtxRelease", &d.primary_ctx_release),
+                                find("cuCtxGetCurrent", &d.ctx_get_current),
+                                find("cuCtxPushCurrent", &d.ctx_push_current),
+                                find("cuCtxPopCurrent", &d.ctx_pop_current),
+                                find("cuThreadExchangeStreamCaptureMode", &d.thread_exchange_capture_mode),
                                 find("cuCtxEnablePeerAccess", &d.ctx_enable_peer_access),
                                 find("cuGetErrorString", &d.get_error_string),
                                 find("cuGetErrorName", &d.get_error_name)})

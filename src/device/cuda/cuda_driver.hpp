@@ -13,6 +13,7 @@ namespace twohop {
 struct CudaDriver {
   decltype(&cuMemGetAddressRange) mem_get_address_range = nullptr;
   decltype(&cuPointerGetAttribute) pointer_get_attribute = nullptr;
+  decltype(&cuPointerGetAttributes) pointer_get_attributes = nullptr;
   decltype(&cuPointerSetAttribute) pointer_set_attribute = nullptr;
   decltype(&cuMemGetHandleForAddressRange) mem_get_handle_for_address_range = nullptr;
   // Memory that other processes map: by file descriptor, and by IPC handle.
@@ -37,6 +38,10 @@ struct CudaDriver {
   decltype(&cuDevicePrimaryCtxGetState) primary_ctx_get_state = nullptr;
   decltype(&cuDevicePrimaryCtxRetain) primary_ctx_retain = nullptr;
   decltype(&cuDevicePrimaryCtxRelease) primary_ctx_release = nullptr;
+  decltype(&cuCtxGetCurrent) ctx_get_current = nullptr;
+  decltype(&cuCtxPushCurrent) ctx_push_current = nullptr;
+  decltype(&cuCtxPopCurrent) ctx_pop_current = nullptr;
+  decltype(&cuThreadExchangeStreamCaptureMode) thread_exchange_capture_mode = nullptr;
   decltype(&cuCtxEnablePeerAccess) ctx_enable_peer_access = nullptr;
 
   decltype(&cuGetErrorString) get_error_string = nullptr;

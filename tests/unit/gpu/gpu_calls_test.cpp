@@ -156,35 +156,35 @@ TEST(GpuCalls, AllocateNothing) {
   EXPECT_EQ(gpus.allocations(), before);
 }
 
+/// Each rank's GPU is the one that is current where its communicator is asked for: not that of the thread which joins,
+/// nor what is current at the end of the group.
 TEST(GpuCalls, OfOneThreadForAllRanksRunInAGroup) {
   FakeGpus gpus;
-  constexpr int kRanks = 2;
+  constexpr int kRanks = 3;
+  const auto gpu_of = [](int rank) { return kRanks - 1 - rank; };
   twohopUniqueId id{};
   ASSERT_EQ(twohopGetUniqueId(&id), twohopSuccess);
   twohopComm_t comms[kRanks] = {};
   ASSERT_EQ(twohopGroupStart(), twohopSuccess);
   for (int r = 0; r < kRanks; ++r) {
-    FakeGpus::set_device(0);
+    FakeGpus::set_device(gpu_of(r));
     ASSERT_EQ(twohopCommInitRank(&comms[r], kRanks, id, r), twohopSuccess);
   }
+  FakeGpus::set_device(1);
   ASSERT_EQ(twohopGroupEnd(), twohopSuccess) << last_error();
   FakeStream streams[kRanks];
-  Floats a(gpus, 100, 0), b(gpus, 100, 0);
-  a.fill(0);
-  b.fill(1);
+  Floats buffers[kRanks] = {{gpus, 100, gpu_of(0)}, {gpus, 100, gpu_of(1)}, {gpus, 100, gpu_of(2)}};
+  for (int r = 0; r < kRanks; ++r) buffers[r].fill(r);
   ASSERT_EQ(twohopGroupStart(), twohopSuccess);
-  for (int i = 0; i < 2; ++i)
+  for (auto op : {twohopSum, twohopMax})
     for (int r = 0; r < kRanks; ++r) {
-      float* at = r == 0 ? a.get() : b.get();
-      ASSERT_EQ(
-          twohopAllReduce(at, at, 100, twohopFloat32, i == 0 ? twohopSum : twohopMax, comms[r], as_stream(streams[r])),
-          twohopSuccess)
+      float* at = buffers[r].get();
+      EXPECT_EQ(twohopAllReduce(at, at, 100, twohopFloat32, op, comms[r], as_stream(streams[r])), twohopSuccess)
           << last_error();
     }
   ASSERT_EQ(twohopGroupEnd(), twohopSuccess) << last_error();
   for (FakeStream& s : streams) s.synchronize();
-  a.expect_sum(2);
-  b.expect_sum(2);
+  for (const Floats& b : buffers) b.expect_sum(kRanks);
   for (twohopComm_t comm : comms) EXPECT_EQ(twohopCommDestroy(comm), twohopSuccess) << last_error();
 }
 

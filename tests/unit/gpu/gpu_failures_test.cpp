@@ -140,6 +140,25 @@ TEST(GpuSetUpUnderRefusal, NoRankWaitsForConnectionsThatWillNotCome) {
   });
 }
 
+/// Run with a libcuda.so.1 that is older than the CUDA runtime. Calls on host memory work; one line says what would
+/// not.
+TEST(GpuSetUpUnderAnOldDriver, IsWarnedOfOnceInAProcess) {
+  if (std::getenv("GPU_TEST_OLD_DRIVER") == nullptr) GTEST_SKIP() << "run as ctest does: unit/gpu/old_driver";
+  testing::internal::CaptureStderr();
+  run_ranks({.nranks = 3}, [&](int, twohopComm_t comm) {
+    std::vector<float> host(10, 1);
+    EXPECT_EQ(sum(host.data(), host.data(), 10, comm), twohopSuccess) << last_error(comm);
+    EXPECT_EQ(host[0], 3.0f);
+  });
+  const std::string log = testing::internal::GetCapturedStderr();
+  const size_t at = log.find("WARN no GPU can be used");
+  ASSERT_NE(at, std::string::npos) << log;
+  EXPECT_EQ(log.find("no GPU can be used", at + 20), std::string::npos) << log;
+  EXPECT_THAT(log, HasSubstr("the driver is for CUDA 11.2, and twohop was built with CUDA "));
+  void* memory = nullptr;
+  expect_refused(twohopMemAllocDevice(&memory, 100), twohopInvalidUsage, "cudaErrorInsufficientDriver");
+}
+
 TEST(GpuFailures, CallsThatDoNotMatchAreReportedOnAllRanks) {
   for (const int per_node : {3, 1}) {
     FakeGpus gpus;

@@ -15,8 +15,9 @@ struct Mark {
   Mark() = default;
   Mark(const Mark&) = delete;
   Mark& operator=(const Mark&) = delete;
-  ~Mark() {
-    if (event) (void)cudaEventDestroy(event);
+  ~Mark() { end(); }
+  void end() {
+    if (event) (void)cudaEventDestroy(std::exchange(event, nullptr));
   }
   cudaEvent_t event = nullptr;
   uint64_t copies = 0;
@@ -25,7 +26,12 @@ struct Mark {
 class CudaCopyEngine : public CopyEngine {
  public:
   CudaCopyEngine(int device, SideStream stream) : device_(device), stream_(std::move(stream)) {}
-  ~CudaCopyEngine() override { CudaCopyEngine::wait(); }
+  ~CudaCopyEngine() override {
+    const OnDevice on(device_);
+    (void)stream_.wait();
+    for (Mark& mark : marks_) mark.end();
+    stream_.end();
+  }
 
   /// Copies a little both ways: what CUDA sets up for that must not be set up beside a kernel that waits for it.
   Result<> create(std::span<std::byte> on_gpu, std::span<std::byte> on_host) {

@@ -102,6 +102,7 @@ class CudaLauncher : public GpuLauncher {
     return capture->active();
   }
   Result<> hold_in_graph(GpuStream stream, std::shared_ptr<void> token) override {
+    const OnDevice on(device_);
     auto capture = capture_of(static_cast<cudaStream_t>(stream));
     if (!capture) return capture.error();
     auto held = std::make_unique<std::shared_ptr<void>>(std::move(token));

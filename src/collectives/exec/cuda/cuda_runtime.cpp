@@ -35,12 +35,16 @@ class DeviceMemory : public GpuMemory {
 
 class PinnedMemory : public GpuMemory {
  public:
-  PinnedMemory(std::byte* data, size_t bytes) : data_(data), bytes_(bytes) {}
-  ~PinnedMemory() override { (void)cudaFreeHost(data_); }
+  PinnedMemory(int device, std::byte* data, size_t bytes) : device_(device), data_(data), bytes_(bytes) {}
+  ~PinnedMemory() override {
+    const OnDevice on(device_);
+    (void)cudaFreeHost(data_);
+  }
   std::byte* data() const override { return data_; }
   size_t size() const override { return bytes_; }
 
  private:
+  int device_;
   std::byte* data_;
   size_t bytes_;
 };
@@ -67,7 +71,8 @@ class Segment : public GpuMemory {
 /// Host memory made known to CUDA. Ranks that are threads map a segment once, and CUDA takes an address once.
 class Registered {
  public:
-  static Result<std::shared_ptr<void>> get(std::span<std::byte> memory) {
+  /// Pre: OnDevice.
+  static Result<std::shared_ptr<void>> get(int device, std::span<std::byte> memory) {
     static std::mutex& mutex = *new std::mutex;
     static auto& all = *new std::map<std::byte*, std::weak_ptr<void>>;
     const std::lock_guard lock(mutex);
@@ -76,7 +81,10 @@ class Registered {
     if (cudaError_t e = cudaHostRegister(memory.data(), memory.size(), kFlags); e != cudaSuccess)
       return cuda_error(e, "cannot make {} bytes of host memory reachable for GPUs (is RLIMIT_MEMLOCK large enough?)",
                         memory.size());
-    std::shared_ptr<void> made(memory.data(), [](void* at) { (void)cudaHostUnregister(at); });
+    std::shared_ptr<void> made(memory.data(), [device](void* at) {
+      const OnDevice on(device);
+      (void)cudaHostUnregister(at);
+    });
     void* seen = nullptr;
     if (cudaError_t e = cudaHostGetDevicePointer(&seen, memory.data(), 0); e != cudaSuccess || seen != memory.data())
       return make_error(twohopUnhandledCudaError, "the GPU sees host memory {} at another address, {}",
@@ -99,18 +107,6 @@ Result<const SideStream*> upload_stream(int device) {
 }
 
 }  // namespace
-
-OnDevice::OnDevice(int device) {
-  (void)cudaThreadExchangeStreamCaptureMode(&mode_);
-  if (cudaGetDevice(&before_) != cudaSuccess || before_ == device)
-    before_ = -1;
-  else
-    (void)cudaSetDevice(device);
-}
-OnDevice::~OnDevice() {
-  if (before_ >= 0) (void)cudaSetDevice(before_);
-  (void)cudaThreadExchangeStreamCaptureMode(&mode_);
-}
 
 Result<MemoryInfo> CudaRuntime::memory_info(const void* address) {
   return twohop::memory_info(address);
@@ -145,6 +141,7 @@ Result<std::string> CudaRuntime::device_identity(int device) {
 
 /// CUDA knows the GPUs that this process sees, NVML all of the machine.
 Result<> CudaRuntime::check_peer_access(int device, std::span<const std::string> peers) {
+  const OnDevice on(device);
   auto mine = device_identity(device);
   if (!mine) return mine.error();
   for (int other = 0; other < cuda_status().devices; ++other) {
@@ -186,7 +183,7 @@ Result<std::unique_ptr<GpuMemory>> CudaRuntime::host_memory(int device, size_t b
     return cuda_error(e, "cannot allocate {} bytes of pinned host memory", bytes);
   }
   std::memset(data, 0, bytes);
-  return std::unique_ptr<GpuMemory>(std::make_unique<PinnedMemory>(static_cast<std::byte*>(data), bytes));
+  return std::unique_ptr<GpuMemory>(std::make_unique<PinnedMemory>(device, static_cast<std::byte*>(data), bytes));
 }
 
 Result<std::unique_ptr<GpuMemory>> CudaRuntime::make_segment(int device, size_t bytes) {
@@ -238,7 +235,7 @@ Result<Fd> CudaRuntime::dma_buf(int device, std::span<std::byte> segment) {
 
 Result<std::shared_ptr<void>> CudaRuntime::pin(int device, std::span<std::byte> memory) {
   const OnDevice on(device);
-  return Registered::get(memory);
+  return Registered::get(device, memory);
 }
 
 Result<> CudaRuntime::upload(int device, std::byte* to, const void* from, size_t bytes) {

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include "collectives/exec/gpu/gpu_runtime.hpp"
+#include "device/cuda/on_device.hpp"
 
 namespace twohop {
 
@@ -24,20 +25,6 @@ class CudaRuntime : public GpuRuntime {
   Result<std::unique_ptr<CopyEngine>> make_copy_engine(int device) override;
   Result<std::unique_ptr<GpuLauncher>> make_launcher(int device) override;
   Result<std::function<Result<>()>> remote_writes_flush(int device, bool for_all_gpus) override;
-};
-
-/// Makes a GPU the thread's, and allows what capturing would refuse: other threads and other streams are not concerned
-/// by what we do. Both as before at the end.
-class OnDevice {
- public:
-  explicit OnDevice(int device);
-  ~OnDevice();
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
- private:
-  int before_ = -1;
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
 }  // namespace twohop

@@ -21,8 +21,10 @@ class SideStream {
   }
   SideStream(SideStream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
   SideStream& operator=(SideStream&&) = delete;
-  ~SideStream() {
-    if (stream_) (void)cudaStreamDestroy(stream_);
+  ~SideStream() { end(); }
+  /// Before its life does, where that is not on its GPU.
+  void end() {
+    if (stream_) (void)cudaStreamDestroy(std::exchange(stream_, nullptr));
   }
   cudaStream_t get() const { return stream_; }
   Result<> wait() const {
