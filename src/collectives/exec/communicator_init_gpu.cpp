@@ -26,8 +26,7 @@ std::string copies_text(const GpuExecution& gpu, bool wanted) {
 void warn_of_broken_cuda() {
   log_warn(
       "no GPU can be used: {}. Device memory, if the program has any, is taken for the host's, and a call on it ends "
-      "in "
-      "a segmentation fault; TWOHOP_GPU=off leaves this line out",
+      "in a segmentation fault; TWOHOP_GPU=off leaves this line out",
       cuda_status().why);
 }
 

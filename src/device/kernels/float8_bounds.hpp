@@ -30,7 +30,7 @@ struct Float8Pair : Float8Special<Type> {
   using Acc = Words;
   using Lane = uint8_t;
   using Fallback = SmallFloatSum<typename Type::General>;
-  static constexpr int kParts = 1, kMostVectors = 2;
+  static constexpr int kParts = 1, kUnroll = 2;
   [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) { *acc = Type::widen(twohop::load<U16>(p)); }
   [[gnu::always_inline]] static void fold(Acc* acc, const Acc* next) {
     *acc = {add_nearest(acc->even, next->even), add_nearest(acc->odd, next->odd)};
@@ -63,7 +63,7 @@ struct Float8Bounds : Float8Special<Type> {
   using Lane = uint8_t;
   using Fallback = SmallFloatSum<typename Type::General>;
   using ForTwo = Float8Pair<Type>;
-  static constexpr int kParts = 1, kMostVectors = 1;
+  static constexpr int kParts = 1, kUnroll = 1;
   [[gnu::always_inline]] static void load(const std::byte* p, Acc* acc) {
     const Words w = Type::widen(twohop::load<U16>(p));
     *acc = {w, w};

@@ -23,8 +23,8 @@ template <class Format>
 concept JudgesSources = requires(const std::byte* p, U32 so_far) {
   Format::special(p, so_far);
 };
-/// and those that can tell by the results: try_store() is false then, and has written none of them. They say how many
-/// vectors it takes at most.
+/// and those that can tell by the results: try_store() is false then, and has written none of them. They name as
+/// kUnroll how many vectors it takes at most.
 template <class Format>
 concept JudgesResults = requires(std::byte* p, const typename Format::Acc* acc) {
   Format::template try_store<1>(p, acc);
@@ -172,12 +172,11 @@ template <class Format, class Op, bool kScaled>
   store_first(dst + at, load<Bytes>(result), bytes);
 }
 
-/// Four accumulators: enough loads in flight, and with the second operand few enough for 16 registers.
+/// What the format asks for, else four accumulators: enough loads in flight, and with the second operand few enough for
+/// 16 registers.
 template <class Format>
 constexpr int unroll() {
-  if constexpr (JudgesResults<Format>) {
-    return Format::kMostVectors;
-  } else if constexpr (requires { Format::kUnroll; }) {
+  if constexpr (requires { Format::kUnroll; }) {
     return Format::kUnroll;
   } else {
     return Format::kParts < 4 ? 4 / Format::kParts : 1;

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "collectives/exec/cuda/cuda_event.hpp"
 #include "collectives/exec/cuda/cuda_runtime.hpp"
 #include "collectives/exec/cuda/side_stream.hpp"
 
@@ -12,14 +13,7 @@ namespace {
 
 /// An event that is recorded again and again, and how many copies were complete then.
 struct Mark {
-  Mark() = default;
-  Mark(const Mark&) = delete;
-  Mark& operator=(const Mark&) = delete;
-  ~Mark() { end(); }
-  void end() {
-    if (event) (void)cudaEventDestroy(std::exchange(event, nullptr));
-  }
-  cudaEvent_t event = nullptr;
+  CudaEvent event;
   uint64_t copies = 0;
 };
 
@@ -29,19 +23,18 @@ class CudaCopyEngine : public CopyEngine {
   ~CudaCopyEngine() override {
     const OnDevice on(device_);
     (void)stream_.wait();
-    for (Mark& mark : marks_) mark.end();
+    for (Mark& mark : marks_) mark.event.end();
     stream_.end();
   }
 
   /// Copies a little both ways: what CUDA sets up for that must not be set up beside a kernel that waits for it.
   Result<> create(std::span<std::byte> on_gpu, std::span<std::byte> on_host) {
     for (Mark& mark : marks_)
-      if (cudaError_t e = cudaEventCreateWithFlags(&mark.event, cudaEventDisableTiming); e != cudaSuccess)
-        return cuda_error(e, "cannot create an event");
+      if (auto made = mark.event.create(); !made) return made;
     for (auto [to, from] : {std::pair(on_gpu, on_host), std::pair(on_host, on_gpu)}) {
       const cudaError_t copied = cudaMemcpyAsync(to.data(), from.data(), from.size(), cudaMemcpyDefault, stream_.get());
       if (copied != cudaSuccess) return failed(copied);
-      if (cudaError_t e = cudaEventRecord(marks_[0].event, stream_.get()); e != cudaSuccess) return failed(e);
+      if (cudaError_t e = cudaEventRecord(marks_[0].event.get(), stream_.get()); e != cudaSuccess) return failed(e);
       if (auto done = stream_.wait(); !done) return done;
     }
     return {};
@@ -62,12 +55,12 @@ class CudaCopyEngine : public CopyEngine {
     const OnDevice on(device_);
     if (started_ != marked_ && next_ - first_ < marks_.size()) {
       Mark& mark = marks_[next_++ % marks_.size()];
-      if (cudaError_t e = cudaEventRecord(mark.event, stream_.get()); e != cudaSuccess) return failed(e);
+      if (cudaError_t e = cudaEventRecord(mark.event.get(), stream_.get()); e != cudaSuccess) return failed(e);
       mark.copies = marked_ = started_;
     }
     for (; first_ != next_; ++first_) {
       const Mark& mark = marks_[first_ % marks_.size()];
-      const cudaError_t e = cudaEventQuery(mark.event);
+      const cudaError_t e = cudaEventQuery(mark.event.get());
       if (e == cudaErrorNotReady) break;
       if (e != cudaSuccess) return failed(e);
       completed_ = mark.copies;

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "collectives/exec/cuda/call_order.hpp"
+#include "collectives/exec/cuda/cuda_event.hpp"
 #include "collectives/exec/cuda/cuda_runtime.hpp"
 #include "collectives/exec/cuda/lane_launcher.hpp"
 #include "device/cuda/cuda_error.hpp"
@@ -30,38 +31,24 @@ Result<Capture> capture_of(cudaStream_t stream) {
   return c;
 }
 
-class Event {
+/// What orders calls (call_order.hpp).
+class Event : public CudaEvent {
  public:
-  Event() = default;
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event() { end(); }
-  void end() {
-    if (event_) (void)cudaEventDestroy(std::exchange(event_, nullptr));
-  }
-  Result<> create() {
-    if (cudaError_t e = cudaEventCreateWithFlags(&event_, cudaEventDisableTiming); e != cudaSuccess)
-      return cuda_error(e, "cannot create an event");
-    return {};
-  }
   Result<> delay(cudaStream_t stream) const {
-    if (cudaError_t e = cudaStreamWaitEvent(stream, event_, 0); e != cudaSuccess)
+    if (cudaError_t e = cudaStreamWaitEvent(stream, get(), 0); e != cudaSuccess)
       return cuda_error(e, "cannot order a call after the one before it");
     return {};
   }
   Result<> record(cudaStream_t stream) const {
-    if (cudaError_t e = cudaEventRecord(event_, stream); e != cudaSuccess)
+    if (cudaError_t e = cudaEventRecord(get(), stream); e != cudaSuccess)
       return cuda_error(e, "cannot mark the end of a call");
     return {};
   }
   Result<> wait() const {
-    if (cudaError_t e = cudaEventSynchronize(event_); e != cudaSuccess)
+    if (cudaError_t e = cudaEventSynchronize(get()); e != cudaSuccess)
       return cuda_error(e, "the calls on the GPU did not end well");
     return {};
   }
-
- private:
-  cudaEvent_t event_ = nullptr;
 };
 using Order = CallOrder<Event>;
 

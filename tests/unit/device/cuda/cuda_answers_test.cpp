@@ -4,13 +4,16 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <map>
 #include <set>
-#include <vector>
+
+#include "unit/device/cuda/played_contexts.hpp"
 
 namespace twohop {
 namespace {
+
+using played::context_of;
+using played::stack;
 
 struct Memory {
   unsigned type = 0;
@@ -22,7 +25,6 @@ struct Memory {
   size_t bytes = 0;
 };
 std::map<CUdeviceptr, Memory> known;
-std::vector<CUcontext> stack;
 CUresult answer = CUDA_SUCCESS, answer_on_allocations = CUDA_SUCCESS;
 std::set<int> active;  // devices whose primary context is there
 int retained = 0;
@@ -81,19 +83,10 @@ CUresult state(CUdevice device, unsigned* flags, int* is_active) {
 CUresult retain(CUcontext* context, CUdevice device) {
   EXPECT_EQ(active.count(device), 1u) << "a context was made on GPU " << device;
   ++retained;
-  *context = reinterpret_cast<CUcontext>(static_cast<intptr_t>(device + 1));
+  *context = context_of(device);
   return CUDA_SUCCESS;
 }
 CUresult exchange_mode(CUstreamCaptureMode*) {
-  return CUDA_SUCCESS;
-}
-CUresult push(CUcontext context) {
-  stack.push_back(context);
-  return CUDA_SUCCESS;
-}
-CUresult pop(CUcontext* context) {
-  *context = stack.back();
-  stack.pop_back();
   return CUDA_SUCCESS;
 }
 class MemoryInfoOf : public testing::Test {
@@ -104,13 +97,10 @@ class MemoryInfoOf : public testing::Test {
     answer = answer_on_allocations = CUDA_SUCCESS;
     active = {3};
     retained = 0;
-    static std::deque<CudaDriver> drivers;  // contexts are remembered by driver
-    driver_ = &drivers.emplace_back();
+    driver_ = &played::new_driver();
     driver_->pointer_get_attributes = attributes;
     driver_->pointer_get_attribute = attribute;
     driver_->ctx_get_current = get_current;
-    driver_->ctx_push_current = push;
-    driver_->ctx_pop_current = pop;
     driver_->primary_ctx_get_state = state;
     driver_->primary_ctx_retain = retain;
     driver_->thread_exchange_capture_mode = exchange_mode;
@@ -138,14 +128,14 @@ TEST_F(MemoryInfoOf, HostMemoryMakesNoContext) {
 
 TEST_F(MemoryInfoOf, AThreadWithAContextIsAskedInIt) {
   known[0x5010] = {.type = CU_MEMORYTYPE_DEVICE, .device = 2, .context = kContext, .id = 77, .bytes = 0x1000};
-  push(kContext);
+  played::push(kContext);
   EXPECT_EQ(ask(0x5010).kind, MemoryKind::kDevice);
   EXPECT_EQ(ask(0x6000).kind, MemoryKind::kHost);
   EXPECT_EQ(retained, 0);
 }
 
 TEST_F(MemoryInfoOf, AContextThatWasResetIsAsGoodAsNone) {
-  push(kReset);
+  played::push(kReset);
   known[0x5010] = {.type = CU_MEMORYTYPE_DEVICE, .device = 3, .context = kContext};
   EXPECT_EQ(ask(0x5010).kind, MemoryKind::kDevice);
   active.clear();

@@ -4,39 +4,28 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <set>
 #include <thread>
-#include <vector>
+
+#include "unit/device/cuda/played_contexts.hpp"
 
 namespace twohop {
 namespace {
+
+using played::context_of;
+using played::stack;
 
 struct Fake {
   std::multiset<int> retained;  // devices
   bool retain_fails = false;
 };
 Fake fake;
-thread_local std::vector<CUcontext> stack;  // of the thread; the last is current
 thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-CUcontext context_of(int device) {
-  return reinterpret_cast<CUcontext>(static_cast<intptr_t>(device + 1));
-}
 CUresult retain(CUcontext* context, CUdevice device) {
   if (fake.retain_fails) return CUDA_ERROR_OUT_OF_MEMORY;
   fake.retained.insert(device);
   *context = context_of(device);
-  return CUDA_SUCCESS;
-}
-CUresult push(CUcontext context) {
-  stack.push_back(context);
-  return CUDA_SUCCESS;
-}
-CUresult pop(CUcontext* context) {
-  if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  *context = stack.back();
-  stack.pop_back();
   return CUDA_SUCCESS;
 }
 CUresult exchange_mode(CUstreamCaptureMode* other) {
@@ -54,11 +43,8 @@ class OnDeviceTest : public testing::Test {
  protected:
   void SetUp() override {
     fake = {};
-    static std::deque<CudaDriver> drivers;  // contexts are remembered by driver
-    driver_ = &drivers.emplace_back();
+    driver_ = &played::new_driver();
     driver_->primary_ctx_retain = retain;
-    driver_->ctx_push_current = push;
-    driver_->ctx_pop_current = pop;
     driver_->thread_exchange_capture_mode = exchange_mode;
     driver_->mem_alloc = alloc;
   }
@@ -89,7 +75,7 @@ TEST_F(OnDeviceTest, MakesNoContextOnAnotherGpu) {
 
 TEST_F(OnDeviceTest, GivesTheThreadItsOwnGpuBack) {
   std::thread([&] {
-    push(context_of(1));
+    played::push(context_of(1));
     {
       const OnDevice on(*driver_, 2);
       {
@@ -117,7 +103,7 @@ TEST_F(OnDeviceTest, AllowsWhatACaptureWouldRefuse) {
 }
 
 TEST_F(OnDeviceTest, ChangesNothingWhereThereIsNoContextToBeHad) {
-  push(context_of(1));
+  played::push(context_of(1));
   fake.retain_fails = true;
   {
     const OnDevice on(*driver_, 2);
